@@ -1,0 +1,3 @@
+"""Reinforcement learning as pure functions in JAX."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,190 @@
+"""Trust Region Policy Optimization (Schulman et al., 2015, arXiv:1502.05477).
+
+advantage  A   = GAE(γ, λ) of V, standardised over the batch
+surrogate  J   = E[π(a|s) / π_old(a|s) · A],  g = ∇J at the old policy
+natural    x   = F⁻¹ g by conjugate gradients,  F = ∇² E[KL(π_old ‖ π)] + damping
+           step = √(2δ / xᵀFx) · x
+search     θ   ← θ + βᵏ · step,  the first k with KL ≤ δ and J no worse; else θ stays
+critic     L_V = E[(V(s) − R)²],  R = A + V(s)       train_v_iters steps
+
+Without the line search it is the natural policy gradient (Kakade, 2001).
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.flatten_util import ravel_pytree
+
+from jaxrl import checks, settings
+from jaxrl.maths import critics, nets, normalize, optim, replay
+from jaxrl.settings import Count, Fraction, NonNegative, Positive, Size, Widths
+from jaxrl.types import EnvSpec, Metrics, OnPolicy, Params, Pmean, Transition, identity
+
+DATA = OnPolicy()
+
+
+@settings.pytree
+class Config:
+    gamma: Fraction = 0.99
+    """Discount factor."""
+    lam: Fraction = 0.97
+    """GAE's λ: 0 trusts the critic alone, 1 the rewards alone."""
+    delta: Positive = 0.01
+    """Limit of the mean KL divergence between the old policy and the new."""
+    damping_coeff: NonNegative = 0.1
+    """Multiple of the identity added to the Fisher matrix."""
+    cg_iters: Size = 10
+    """Steps of conjugate gradients."""
+    backtrack_iters: Size = 10
+    """Step sizes the line search tries."""
+    backtrack_coeff: Fraction = 0.8
+    """Ratio of one step size to the one before."""
+    line_search: bool = True
+    """Look for a step within the KL limit; without it this is NPG."""
+    vf_lr: Positive = 1e-3
+    """Learning rate of the value function."""
+    train_v_iters: Count = 80
+    """Gradient steps on the value function in an update."""
+    normalize_obs: bool = True
+    """Whiten observations by their running moments."""
+    normalize_returns: bool = True
+    """Let the value function predict returns on one scale, by their running moments."""
+    hidden: Widths = (64, 64)
+    """Widths of the hidden layers."""
+    activation: nets.Activation = "tanh"
+    """What follows each hidden layer."""
+    initializer: nets.Initializer = "orthogonal"
+    """How weights begin; `orthogonal` also makes the first policy nearly uniform."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class State:
+    actor: optim.Net  # without an optimiser
+    critic: optim.Net
+    obs_norm: normalize.Moments | None
+    return_norm: normalize.Moments | None
+    config: Config
+    networks: nets.Networks = dataclasses.field(metadata={"static": True})
+
+
+def init(
+    key: jax.Array,
+    spec: EnvSpec,
+    config: Config = Config(),
+    networks: nets.Networks | None = None,
+) -> State:
+    checks.spec(spec, "trpo", needs="any")
+    cfg = checks.config(config, Config)
+    networks = networks or nets.stochastic(spec, cfg)
+    actor, critic = nets.init_stochastic(networks, key, spec)
+    return State(
+        actor=optim.Net(actor, opt_state=()),
+        critic=optim.create(critic, optax.adam(cfg.vf_lr)),
+        obs_norm=normalize.Moments.zero(spec.obs_size) if cfg.normalize_obs else None,
+        return_norm=normalize.Moments.zero() if cfg.normalize_returns else None,
+        config=cfg,
+        networks=networks,
+    )
+
+
+def act(state: State, obs: jax.Array, key: jax.Array | None = None) -> jax.Array:
+    """With a key a sample of π, without one its mode."""
+    seen = normalize.observation(state.obs_norm, obs)
+    dist = state.networks.actor.apply(state.actor.params, seen)
+    return dist.mode() if key is None else dist.sample(key)
+
+
+def surrogate(
+    params: Params,
+    networks: nets.Networks,
+    rollout: Transition,
+    old: Any,
+    advantage: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """J = E[π(a|s) / π_old(a|s) · A], and E[KL(π_old ‖ π)]; `old` is π_old."""
+    new = networks.actor.apply(params, rollout.obs)
+    log_ratio = new.log_prob(rollout.action) - old.log_prob(rollout.action)
+    return jnp.mean(jnp.exp(log_ratio) * advantage), old.kl(new).mean()
+
+
+def natural(gradient: jax.Array, fisher: Callable, cfg: Config) -> jax.Array:
+    """The step along F⁻¹ g whose KL is δ to second order."""
+
+    def damped(v: jax.Array) -> jax.Array:
+        return fisher(v) + cfg.damping_coeff * v
+
+    x = optim.conjugate_gradients(damped, gradient, cfg.cg_iters)
+    return jnp.sqrt(2 * cfg.delta / (x @ damped(x) + 1e-8)) * x
+
+
+def search(
+    theta: jax.Array, step: jax.Array, measure: Callable, cfg: Config, pmean: Pmean
+) -> tuple[jax.Array, jax.Array]:
+    """The new θ and the number of step sizes refused, by `measure(θ) -> (J, KL)`."""
+    # Every candidate is tried at once: no learner can leave the search early.
+    scales = cfg.backtrack_coeff ** jnp.arange(cfg.backtrack_iters)  # [K]
+    candidates = theta[None] + scales[:, None] * step[None]  # [K, params]
+    gains, kls = pmean(jax.lax.map(measure, candidates))
+    good = (kls <= cfg.delta) & (gains >= pmean(measure(theta)[0]))
+    first = jnp.argmax(good)
+    theta = jnp.where(good.any(), candidates[first], theta)
+    return theta, jnp.where(good.any(), first, cfg.backtrack_iters)
+
+
+def update(
+    state: State, batch: Transition, pmean: Pmean = identity
+) -> tuple[State, Metrics]:
+    """One natural step on the actor, `train_v_iters` on the critic, from [T, N]."""
+    checks.batch(batch, "trpo", ("T", "N"))
+    cfg, networks = state.config, state.networks
+    rollout = normalize.observations(state.obs_norm, batch)
+    judged = critics.evaluate(state, rollout)
+    return_norm = normalize.merge(state.return_norm, judged.returns, pmean)
+    labels = judged.labels(return_norm, pmean)
+    rollout, advantage, target = replay.flatten((rollout, *labels))
+
+    theta, unravel = ravel_pytree(state.actor.params)
+    old = networks.actor.apply(state.actor.params, rollout.obs)
+    data = (networks, rollout, old, advantage)
+
+    def measure(theta: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return surrogate(unravel(theta), *data)
+
+    gradient, _ = jax.grad(measure, has_aux=True)(theta)
+    fisher = optim.fisher_product(
+        lambda theta: networks.actor.apply(unravel(theta), rollout.obs), theta
+    )
+    step = natural(pmean(gradient), lambda v: pmean(fisher(v)), cfg)
+    moved, refused = theta + step, jnp.zeros((), int)
+    if cfg.line_search:
+        moved, refused = search(theta, step, measure, cfg, pmean)
+    (before, _), (after, kl) = measure(theta), measure(moved)
+
+    critic, critic_info = critics.regress(
+        state.critic,
+        optax.adam(cfg.vf_lr),
+        critics.Labelled(rollout.obs, target),
+        networks.critic,
+        cfg.train_v_iters,
+        pmean,
+    )
+    actor_info = {
+        "LossPi": -before,
+        "DeltaLossPi": before - after,
+        "Entropy": old.entropy().mean(),
+        "KL": kl,
+        "BacktrackIters": refused,
+    }
+    state = dataclasses.replace(
+        state,
+        actor=optim.Net(unravel(moved), opt_state=()),
+        critic=critic,
+        obs_norm=normalize.merge(state.obs_norm, batch.obs, pmean),
+        return_norm=return_norm,
+    )
+    return state, actor_info | critic_info | judged.metrics()

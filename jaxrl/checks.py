@@ -1,0 +1,124 @@
+"""Refusals at the door: what was asked, the rule it meets, and what to do."""
+
+import typing
+from typing import Annotated, Any, Literal, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.types import Discrete, EnvSpec, Transition
+
+T = TypeVar("T")
+
+
+def spec(spec: EnvSpec, algo: str, needs: Literal["any", "bounded"]) -> None:
+    """Refuses, in one sentence, a space that the algorithm cannot act in."""
+    if not isinstance(spec, EnvSpec):
+        raise TypeError(
+            f"{algo}.init takes an EnvSpec, got {type(spec).__name__}; make one with "
+            "jaxrl.envs.spec_of(env)"
+        )
+    if needs == "any":
+        return
+    if isinstance(spec.action, Discrete):
+        raise ValueError(
+            f"{algo} cannot choose among {spec.action.n} discrete actions: it needs a "
+            "bounded Box action space; use vpg, trpo or ppo"
+        )
+    if not spec.action.bounded:
+        raise ValueError(
+            f"{algo} acts between bounds, but the action space is {spec.action}; wrap "
+            "the environment in one with bounds, or use vpg, trpo or ppo"
+        )
+
+
+def batch(batch: Transition, algo: str, axes: tuple[str, ...]) -> None:
+    """Refuses a batch whose leading axes are not `axes`: ("T", "N") or ("B",)."""
+    want = f"[{', '.join(axes)}]"
+    for name, rank in (("reward", 0), ("terminated", 0), ("truncated", 0), ("obs", 1)):
+        shape = np.shape(getattr(batch, name))
+        if len(shape) != len(axes) + rank:
+            trailing = f"[{', '.join((*axes, 'obs_size'))}]" if rank else want
+            raise ValueError(
+                f"{algo}.update takes transitions {want}, but {name} has shape {shape} "
+                f"where {trailing} is due"
+            )
+
+
+def config(config: T, cls: type[T]) -> T:
+    """`config` with its ranges checked and its leaves as arrays of their own.
+
+    All that is wrong is said at once. Values under a trace (a `vmap` over settings)
+    have no value yet and pass.
+    """
+    if not isinstance(config, cls):
+        raise TypeError(
+            f"expected a {_name(cls)}, got {config!r}; write {_name(cls)}()"
+        )
+    hints = typing.get_type_hints(cls, include_extras=True)
+    values = {name: _plain(getattr(config, name)) for name in hints}
+    faults = [
+        f"{name} is {values[name]!r}, but must be {rule}; the default is "
+        f"{getattr(cls, name)!r}"
+        for name, hint in hints.items()
+        if (rule := broken_rule(values[name], hint))
+    ]
+    if faults:
+        raise ValueError(f"{_name(cls)}: " + "; ".join(faults))
+    # Copies: a donated state must not take the caller's arrays with it.
+    return jax.tree.map(lambda leaf: jnp.array(leaf, float), cls(**values))
+
+
+def broken_rule(value: Any, hint: Any) -> str:
+    """The rule of the annotation `hint` that `value` breaks; empty if none."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        kind, rule = arguments
+        name = "a whole number" if kind is int else "a number"
+        if broken_rule(value, kind):
+            return f"{name} {rule}"
+        traced = isinstance(value, jax.core.Tracer)
+        return "" if traced or rule.holds(value) else f"{name} {rule}"
+    if origin is typing.Literal:
+        return "" if value in arguments else f"one of {', '.join(map(repr, arguments))}"
+    if origin is tuple:
+        whole = isinstance(value, tuple)
+        bad = not whole or any(broken_rule(item, arguments[0]) for item in value)
+        return f"a tuple, each item {_describe(arguments[0])}" if bad else ""
+    return "" if _KINDS[hint](value) else _describe(hint)
+
+
+def _is_real(value: Any) -> bool:
+    if isinstance(value, jax.Array | np.ndarray | np.number):
+        return bool(jnp.isdtype(value.dtype, ("integral", "real floating")))
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+_KINDS: dict[Any, Any] = {
+    float: _is_real,
+    int: _is_whole,
+    bool: lambda value: isinstance(value, bool),
+    str: lambda value: isinstance(value, str),
+}
+
+
+def _describe(hint: Any) -> str:
+    if typing.get_origin(hint) is Annotated:
+        kind, rule = typing.get_args(hint)
+        return f"{_describe(kind)} {rule}"
+    names = {float: "a number", int: "a whole number", bool: "True or False"}
+    return names.get(hint, "a string")
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _name(cls: type) -> str:
+    """How a user writes the class: `sac.Config`."""
+    return f"{cls.__module__.rpartition('.')[2]}.{cls.__qualname__}"

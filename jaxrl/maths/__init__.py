@@ -1,0 +1,1 @@
+"""What several algorithms share, each piece under its name in the literature."""

@@ -1,0 +1,152 @@
+"""Value functions: ensembles of Q(s, a), and V(s) with policy evaluation."""
+
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+
+from jaxrl.maths import nets, normalize, optim, returns
+from jaxrl.types import EnvSpec, Metrics, Params, Pmean, Real, Transition
+
+
+def init_with_actor(
+    networks: nets.Networks, size: int, spec: EnvSpec, kind: type, key: jax.Array
+) -> tuple[Params, tuple[Params, ...]]:
+    """Parameters of an actor that returns a `kind`, and of `size` critics.
+
+    The critics stand apart, because on CPU that is quicker than one batch of them.
+    """
+    actor_key, *critic_keys = jax.random.split(key, size + 1)
+    actor = nets.init_actor(networks.actor, actor_key, spec, kind)
+    obs, action = jnp.zeros((1, spec.obs_size)), jnp.zeros((1, spec.action.size))
+    return actor, tuple(
+        nets.init_critic(networks.critic, each, obs, action) for each in critic_keys
+    )
+
+
+def q(
+    params: tuple[Params, ...], module: nets.Module, obs: jax.Array, action: jax.Array
+) -> Float[Array, "ensemble *batch"]:
+    return jnp.stack([module.apply(each, obs, action) for each in params])
+
+
+def bellman(
+    batch: Transition, next_value: Float[Array, " batch"], gamma: Real
+) -> Float[Array, " batch"]:
+    """r + γ (1 − terminated) V(s′): a time limit does not end the return."""
+    ended = batch.terminated.astype(bool)
+    return batch.reward + gamma * jnp.where(ended, 0, next_value)
+
+
+def q_loss(
+    params: tuple[Params, ...],
+    batch: Transition,
+    target: Float[Array, " batch"],
+    module: nets.Module,
+) -> tuple[jax.Array, Metrics]:
+    """Σⱼ E[(Qⱼ(s, a) − y)²] over the ensemble j, with y = `target`."""
+    values = q(params, module, batch.obs, batch.action)  # [ensemble, B]
+    loss = jnp.sum(jnp.mean((values - target[None]) ** 2, axis=1))
+    numbered = [f"Q{j + 1}Vals" for j in range(len(params))]
+    names = numbered if len(params) > 1 else ["QVals"]
+    return loss, {"LossQ": loss} | dict(zip(names, values, strict=True))
+
+
+class Judged(Protocol):
+    """What policy evaluation reads of an on-policy state."""
+
+    @property
+    def critic(self) -> optim.Net: ...
+    @property
+    def return_norm(self) -> normalize.Moments | None: ...
+    @property
+    def config(self) -> Any: ...
+    @property
+    def networks(self) -> nets.Networks: ...
+
+
+class Evaluation(NamedTuple):
+    """A rollout [T, N] as the critic judges it, in the units of the rewards."""
+
+    value: Float[Array, "time env"]
+    advantage: Float[Array, "time env"]
+
+    @property
+    def returns(self) -> jax.Array:
+        """The λ-returns, which the critic is to predict."""
+        return self.value + self.advantage
+
+    def labels(
+        self, return_norm: normalize.Moments | None, pmean: Pmean
+    ) -> tuple[jax.Array, jax.Array]:
+        """What the losses take: A standardised, and the target of V on its scale."""
+        advantage = returns.standardize(self.advantage, pmean)
+        return advantage, normalize.standardize(return_norm, self.returns)
+
+    def metrics(self) -> Metrics:
+        explained = returns.explained_variance(self.value, self.returns)
+        return {"VVals": self.value, "ExplainedVariance": explained}
+
+
+def evaluate(state: Judged, rollout: Transition) -> Evaluation:
+    """V(s) and advantages by GAE; the rollout's observations are normalised."""
+
+    def predict(obs: jax.Array) -> jax.Array:
+        rows = obs.reshape(-1, obs.shape[-1])  # [T·N, obs_size]
+        output = state.networks.critic.apply(state.critic.params, rows)
+        return normalize.restore(state.return_norm, output).reshape(obs.shape[:-1])
+
+    value, cfg = predict(rollout.obs), state.config
+    next_value = predict(rollout.next_obs)
+    advantage = returns.gae(rollout, value, next_value, cfg.gamma, cfg.lam)
+    return Evaluation(value, advantage)
+
+
+class Regression(Protocol):
+    """Observations and what V should say of them, on the scale of the network."""
+
+    @property
+    def obs(self) -> jax.Array: ...
+    @property
+    def target(self) -> jax.Array: ...
+
+
+class Labelled(NamedTuple):
+    obs: jax.Array
+    target: jax.Array
+
+
+def value_loss(
+    params: Params, sample: Regression, module: nets.Module
+) -> tuple[jax.Array, jax.Array]:
+    """E[(V(s) − R)²], with R the sample's target."""
+    loss = jnp.mean((module.apply(params, sample.obs) - sample.target) ** 2)
+    return loss, loss
+
+
+def regress(
+    critic: optim.Net,
+    tx: optax.GradientTransformation,
+    sample: Regression,
+    module: nets.Module,
+    steps: int,
+    pmean: Pmean,
+) -> tuple[optim.Net, Metrics]:
+    """`steps` descents of the whole sample's value loss."""
+
+    def step(net: optim.Net, _: None) -> tuple[optim.Net, jax.Array]:
+        return optim.descend(net, tx, value_loss, sample, module, pmean=pmean)
+
+    moved, _ = jax.lax.scan(step, critic, length=steps)
+    return moved, progress(critic, moved, sample, module)
+
+
+def progress(
+    before: optim.Net, after: optim.Net, sample: Regression, module: nets.Module
+) -> Metrics:
+    """What the critic's steps brought."""
+    old, _ = value_loss(before.params, sample, module)
+    new, _ = value_loss(after.params, sample, module)
+    return {"LossV": old, "DeltaLossV": new - old}

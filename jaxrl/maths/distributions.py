@@ -1,0 +1,102 @@
+"""Distributions over actions: pytrees of their parameters, [..., action_size].
+
+`mode`, `sample`, `log_prob`, `entropy` and `kl` reduce over the actions' last axis. A
+policy network is any module that returns one of these.
+"""
+
+import math
+from typing import NamedTuple, Self
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+
+
+class Gaussian(NamedTuple):
+    """Independent normals."""
+
+    mean: Float[Array, "*batch action"]
+    log_std: Float[Array, "*batch action"]
+
+    def mode(self) -> jax.Array:
+        return self.mean
+
+    def sample(self, key: Key[Array, ""]) -> jax.Array:
+        noise = jax.random.normal(key, self.mean.shape, self.mean.dtype)
+        return self.mean + jnp.exp(self.log_std) * noise
+
+    def log_prob(self, action: Float[Array, "*batch action"]) -> jax.Array:
+        """Σ −½((a − μ)/σ)² − log σ − ½ log 2π."""
+        z = (action - self.mean) * jnp.exp(-self.log_std)
+        return jnp.sum(-0.5 * z**2 - self.log_std - HALF_LOG_2PI, axis=-1)
+
+    def entropy(self) -> jax.Array:
+        """Σ log σ + ½ log 2πe."""
+        return jnp.sum(self.log_std + HALF_LOG_2PI + 0.5, axis=-1)
+
+    def kl(self, other: Self) -> jax.Array:
+        """KL(self‖other) = Σ log σ₂/σ₁ + (σ₁² + (μ₁ − μ₂)²)/2σ₂² − ½."""
+        difference = other.log_std - self.log_std
+        z = (self.mean - other.mean) * jnp.exp(-other.log_std)
+        return jnp.sum(
+            difference + 0.5 * (jnp.exp(-2 * difference) + z**2 - 1), axis=-1
+        )
+
+
+class Categorical(NamedTuple):
+    """One of n choices, by unnormalised log-probabilities."""
+
+    logits: Float[Array, "*batch n"]
+
+    def mode(self) -> jax.Array:
+        return jnp.argmax(self.logits, axis=-1)
+
+    def sample(self, key: Key[Array, ""]) -> jax.Array:
+        return jax.random.categorical(key, self.logits)
+
+    def log_prob(self, action: Int[Array, "*batch"]) -> jax.Array:
+        chosen = action.astype(int)[..., None]
+        return jnp.take_along_axis(self._log_probs, chosen, axis=-1)[..., 0]
+
+    def entropy(self) -> jax.Array:
+        """−Σ p log p."""
+        return -jnp.sum(jnp.exp(self._log_probs) * self._log_probs, axis=-1)
+
+    def kl(self, other: Self) -> jax.Array:
+        """KL(self‖other) = Σ p₁ (log p₁ − log p₂)."""
+        log_ratio = self._log_probs - other._log_probs
+        return jnp.sum(jnp.exp(self._log_probs) * log_ratio, axis=-1)
+
+    @property
+    def _log_probs(self) -> jax.Array:
+        return jax.nn.log_softmax(self.logits)
+
+
+class TanhGaussian(NamedTuple):
+    """The tanh of independent normals: actions in (−1, 1)."""
+
+    mean: Float[Array, "*batch action"]
+    log_std: Float[Array, "*batch action"]
+
+    def mode(self) -> jax.Array:
+        """The tanh of the normals' mean: their median, and what acts greedily."""
+        return jnp.tanh(self.mean)
+
+    def sample(self, key: Key[Array, ""]) -> jax.Array:
+        noise = jax.random.normal(key, self.mean.shape, self.mean.dtype)
+        return self.reparameterize(noise)[0]
+
+    def reparameterize(
+        self, noise: Float[Array, "*batch action"]
+    ) -> tuple[jax.Array, jax.Array]:
+        """The action a = tanh(u), u = μ + σ·noise, and its log-probability.
+
+        log π(a) = log N(u; μ, σ) − Σ log(1 − tanh² u), where the last term is written
+        2 (log 2 − u − softplus(−2u)), which is exact where tanh u rounds to ±1.
+        """
+        u = self.mean + jnp.exp(self.log_std) * noise
+        normal = jnp.sum(-0.5 * noise**2 - self.log_std - HALF_LOG_2PI, axis=-1)
+        squash = jnp.sum(2 * (math.log(2) - u - jax.nn.softplus(-2 * u)), axis=-1)
+        return jnp.tanh(u), normal - squash

@@ -1,0 +1,85 @@
+"""Running moments: observations whitened, returns brought to one scale.
+
+The moments are part of an algorithm's state, so they are saved, averaged over learners
+and exported with it. `None` in their place normalises nothing.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxrl.types import Pmean, Transition
+
+CLIP = 10.0  # standard deviations beyond which an observation is cut
+
+
+class Moments(NamedTuple):
+    """Mean and variance over `batches` batches, each of equal weight.
+
+    Batches are counted, not samples: so a learner's count does not depend on how many
+    others share the batch with it.
+    """
+
+    batches: jax.Array
+    mean: jax.Array
+    var: jax.Array
+
+    @classmethod
+    def zero(cls, *shape: int) -> "Moments":
+        """Of no batch yet: the identity."""
+        return cls(jnp.zeros((), int), jnp.zeros(shape), jnp.ones(shape))
+
+    @property
+    def std(self) -> jax.Array:
+        return jnp.sqrt(self.var + 1e-8)
+
+
+def merge(moments: Moments | None, x: jax.Array, pmean: Pmean) -> Moments | None:
+    """The moments with one more batch `x` [..., *shape], shared by all learners.
+
+    w = 1/(k + 1),  δ = mean(x) − μ
+    μ ← μ + w δ
+    σ² ← (1 − w) σ² + w var(x) + w (1 − w) δ²
+    """
+    if moments is None:
+        return None
+    axes = tuple(range(x.ndim - moments.mean.ndim))
+    batch_mean = pmean(x.mean(axes))
+    batch_var = pmean(jnp.mean((x - _like(batch_mean, x)) ** 2, axes))
+    weight = 1 / (moments.batches + 1)
+    shift = batch_mean - moments.mean
+    var = (1 - weight) * (moments.var + weight * shift**2) + weight * batch_var
+    return Moments(moments.batches + 1, moments.mean + weight * shift, var)
+
+
+def standardize(moments: Moments | None, x: jax.Array) -> jax.Array:
+    if moments is None:
+        return x
+    return (x - _like(moments.mean, x)) / _like(moments.std, x)
+
+
+def restore(moments: Moments | None, x: jax.Array) -> jax.Array:
+    """The inverse of `standardize`."""
+    if moments is None:
+        return x
+    return x * _like(moments.std, x) + _like(moments.mean, x)
+
+
+def observation(moments: Moments | None, obs: jax.Array) -> jax.Array:
+    """What the networks see of `obs`."""
+    if moments is None:
+        return obs
+    return standardize(moments, obs).clip(-CLIP, CLIP)
+
+
+def observations(moments: Moments | None, batch: Transition) -> Transition:
+    """The batch as the networks see it."""
+    return batch._replace(
+        obs=observation(moments, batch.obs),
+        next_obs=observation(moments, batch.next_obs),
+    )
+
+
+def _like(moment: jax.Array, x: jax.Array) -> jax.Array:
+    return jnp.broadcast_to(moment, x.shape)

@@ -1,0 +1,64 @@
+"""Settings: typed fields with ranges; the real-valued ones are leaves of a pytree.
+
+A class of settings is written
+
+    @settings.pytree
+    class Config:
+        gamma: Fraction = 0.99
+        '''Discount factor.'''
+
+and becomes a frozen, keyword-only dataclass. Its `float` fields are leaves, so that a
+changed learning rate compiles nothing anew and `vmap` runs over learning rates; counts,
+names and widths are static. Nothing is checked when an instance is built, because JAX
+also builds them from tracers; `jaxrl.checks.config` does that, where a value enters.
+"""
+
+import dataclasses
+import math
+import typing
+from typing import Annotated, Any, TypeVar, dataclass_transform
+
+import jax
+import numpy as np
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """The numbers from `low` to `high`; a bound that is not `closed` is left out."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    closed: tuple[bool, bool] = (True, True)
+
+    def holds(self, value: Any) -> bool:
+        value = np.asarray(value)
+        above = value >= self.low if self.closed[0] else value > self.low
+        below = value <= self.high if self.closed[1] else value < self.high
+        return bool(np.all(above & below))  # a NaN is neither
+
+    def __str__(self) -> str:
+        left, right = "[" if self.closed[0] else "(", "]" if self.closed[1] else ")"
+        return f"in {left}{self.low:g}, {self.high:g}{right}"
+
+
+Fraction = Annotated[float, Range(0, 1)]
+Positive = Annotated[float, Range(0, math.inf, (False, False))]
+NonNegative = Annotated[float, Range(0, math.inf, (True, False))]
+Limit = Annotated[float, Range(0, math.inf, (False, True))]  # inf lifts it
+Count = Annotated[int, Range(0, math.inf, (True, False))]
+Size = Annotated[int, Range(1, math.inf, (True, False))]
+Ensemble = Annotated[int, Range(2, math.inf, (True, False))]
+Widths = tuple[Size, ...]
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def pytree(cls: type[T]) -> type[T]:
+    """Makes `cls` a frozen, keyword-only dataclass whose real fields are leaves."""
+    cls = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+    hints = typing.get_type_hints(cls)
+    real = [name for name, hint in hints.items() if hint is float]
+    static = [name for name in hints if name not in real]
+    jax.tree_util.register_dataclass(cls, data_fields=real, meta_fields=static)
+    return cls

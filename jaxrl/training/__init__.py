@@ -1,0 +1,1 @@
+"""Where algorithms meet environments."""
