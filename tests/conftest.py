@@ -4,11 +4,10 @@ import os
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
 
-import jax  # noqa: E402
-import pytest  # noqa: E402
+import jax
+import pytest
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
-jax.config.update("jax_debug_nans", True)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from jaxrl.types import Algorithm, Box, EnvSpec, OnPolicy, Transition
 SPEC = EnvSpec(obs_size=3, action=Box((-1.0, -1.0), (1.0, 1.0)))
 
 algorithms = pytest.mark.parametrize(
-    "algo", map(algos.get, algos.NAMES), ids=algos.NAMES
+    "algo", [algos.get(name) for name in algos.NAMES], ids=algos.NAMES
 )
 
 

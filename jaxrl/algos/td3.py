@@ -145,7 +145,7 @@ def update(
             actor, optax.adam(cfg.pi_lr), actor_loss, *actor_data, pmean=pmean
         )
         online = (actor.params, critic.params)
-        return actor, optim.polyak(target, online, cfg.tau), loss
+        return actor, optim.polyak(target, online, cfg.tau), pmean(loss)
 
     def wait(*unchanged: Any) -> tuple:
         return unchanged

@@ -1,0 +1,42 @@
+"""The project's checks: `nox` runs lint, types and tests; `nox -s bench` measures."""
+
+import nox
+
+CONSTRAINTS = ".ci/constraints.txt"
+
+nox.options.sessions = ["lint", "types", "tests"]
+nox.options.stop_on_first_error = True
+
+
+def install(session: nox.Session, *packages: str) -> None:
+    """The exact versions that CI uses."""
+    session.install("-c", CONSTRAINTS, *packages)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style and common mistakes."""
+    install(session, "ruff")
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Static types of the package."""
+    install(session, "-e", ".", "mypy")
+    session.run("mypy")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """All tests but the slow ones; arguments after `--` go to pytest."""
+    install(session, "-e", ".[test]")
+    session.run("pytest", "--numprocesses", "auto", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Speed of the update functions; arguments after `--` go to the script."""
+    install(session, "-e", ".")
+    session.run("python", "benchmarks/update.py", *session.posargs)

@@ -1,0 +1,224 @@
+"""What is particular to one algorithm."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support import SPEC, fake_batch, leaves, small_config
+
+from jaxrl.algos import ddpg, ppo, sac, td3, trpo, vpg
+
+
+def start(algo, **changes):
+    return algo.init(jax.random.key(0), SPEC, small_config(algo, **changes))
+
+
+def same(one, other):
+    return all(map(np.array_equal, leaves(one), leaves(other)))
+
+
+def updated(algo, state, steps=1, batch=None):
+    batch = fake_batch(algo, jax.random.key(1)) if batch is None else batch
+    for _ in range(steps):
+        state, metrics = jax.jit(algo.update)(state, batch)
+    return state, metrics
+
+
+def test_vpg_measures_the_change_after_its_step():
+    _, metrics = updated(vpg, start(vpg, pi_lr=0.1))
+    assert metrics["KL"] > 1e-4
+    assert metrics["DeltaLossPi"] < -1e-4
+    assert metrics["DeltaLossV"] < -1e-4
+
+
+@pytest.mark.parametrize("algo", [vpg, trpo, ppo], ids=["vpg", "trpo", "ppo"])
+def test_no_value_steps_are_legal_and_do_nothing(algo):
+    state = start(algo, train_v_iters=0)
+    after, metrics = updated(algo, state)
+    assert same(after.critic, state.critic)
+    assert metrics["DeltaLossV"] == 0
+
+
+@pytest.mark.parametrize("algo", [vpg, trpo, ppo], ids=["vpg", "trpo", "ppo"])
+def test_equal_rewards_and_no_critic_leave_the_policy_finite(algo):
+    batch = fake_batch(algo, jax.random.key(1))
+    ended = jnp.ones_like(batch.terminated)
+    batch = batch._replace(reward=jnp.ones_like(batch.reward), terminated=ended)
+    state = start(algo)
+    silent = jax.tree.map(jnp.zeros_like, state.critic.params)
+    critic = dataclasses.replace(state.critic, params=silent)
+    after, metrics = updated(algo, dataclasses.replace(state, critic=critic), 1, batch)
+    assert all(np.isfinite(x).all() for x in leaves((after.actor, metrics)))
+    assert metrics["KL"] < 1e-6  # advantages are all zero: nothing to learn
+
+
+@pytest.mark.parametrize("algo", [vpg, trpo, ppo], ids=["vpg", "trpo", "ppo"])
+def test_returns_on_any_scale_are_learned_alike(algo):
+    with jax.enable_x64(True):
+        batch = fake_batch(algo, jax.random.key(1))
+        large = batch._replace(reward=1000 * batch.reward)
+        state = start(algo, normalize_returns=True)
+        silent = jax.tree.map(jnp.zeros_like, state.critic.params)
+        critic = dataclasses.replace(state.critic, params=silent)
+        state = dataclasses.replace(state, critic=critic)
+        one, _ = updated(algo, state, 1, batch)
+        other, _ = updated(algo, state, 1, large)
+        ratio = float(other.return_norm.std / one.return_norm.std)
+        np.testing.assert_allclose(ratio, 1000, rtol=1e-4)
+        pairs = zip(leaves(one.critic.params), leaves(other.critic.params), strict=True)
+        for a, b in pairs:
+            np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def test_trpo_steps_as_far_as_the_kl_limit_allows_and_improves():
+    _, metrics = updated(trpo, start(trpo, delta=0.01))
+    assert 0.004 < metrics["KL"] <= 0.01
+    assert metrics["DeltaLossPi"] < 0
+    assert metrics["BacktrackIters"] < 10
+
+
+def test_trpo_keeps_its_parameters_when_the_line_search_fails():
+    # So large a step leaves the region in which the quadratic model means anything.
+    state = start(trpo, delta=1e4, backtrack_iters=2)
+    after, metrics = updated(trpo, state)
+    assert metrics["BacktrackIters"] == 2
+    assert same(after.actor, state.actor)
+    assert not same(after.critic, state.critic)
+
+
+def test_trpo_search_takes_the_first_step_that_is_safe_and_no_worse():
+    cfg = start(trpo, delta=0.3, backtrack_coeff=0.5, backtrack_iters=4).config
+    # J(θ) = θ, KL = θ²: of 1, ½, ¼, ⅛ the first with θ² ≤ 0.3 is ½
+    theta, refused = trpo.search(
+        jnp.zeros(1), jnp.ones(1), lambda x: (x[0], x[0] ** 2), cfg, lambda x: x
+    )
+    np.testing.assert_allclose(theta, [0.5])
+    assert refused == 1
+    # J(θ) = −θ is worse everywhere
+    theta, refused = trpo.search(
+        jnp.zeros(1), jnp.ones(1), lambda x: (-x[0], x[0] ** 2), cfg, lambda x: x
+    )
+    np.testing.assert_allclose(theta, [0.0])
+    assert refused == 4
+
+
+def test_npg_takes_the_whole_natural_step():
+    searched, _ = updated(trpo, start(trpo, delta=1e4, backtrack_iters=2))
+    npg, metrics = updated(trpo, start(trpo, delta=1e4, line_search=False))
+    assert not same(npg.actor, searched.actor)
+    assert metrics["KL"] > 1
+
+
+def test_natural_step_solves_the_damped_system_and_has_length_delta():
+    cfg = start(trpo, delta=0.02, damping_coeff=0.5, cg_iters=10).config
+    fisher = jnp.array([[2.0, 1.0], [1.0, 3.0]])
+    gradient = jnp.array([1.0, -2.0])
+    step = trpo.natural(gradient, lambda v: fisher @ v, cfg)
+    damped = np.array(fisher) + 0.5 * np.eye(2)
+    x = np.linalg.solve(damped, gradient)
+    np.testing.assert_allclose(step, np.sqrt(0.04 / (x @ damped @ x)) * x, rtol=1e-4)
+    np.testing.assert_allclose(0.5 * step @ damped @ step, 0.02, rtol=1e-4)
+
+
+def test_ppo_stops_before_the_step_that_would_go_too_far():
+    free, metrics = updated(ppo, start(ppo, pi_lr=0.05))
+    assert metrics["StopIter"] == 3 * 2  # passes times minibatches
+    stopped, metrics = updated(ppo, start(ppo, pi_lr=0.05, target_kl=1e-9))
+    assert metrics["StopIter"] == 1  # the first step finds a KL of 0
+    assert not same(free.actor, stopped.actor)
+    assert same(stopped.critic.opt_state[1][0].count, free.critic.opt_state[1][0].count)
+
+
+def test_ppo_full_batch_iterations_are_gradient_descent_on_the_whole_rollout():
+    state = start(ppo, minibatches=1, train_pi_iters=1, max_grad_norm=float("inf"))
+    state = dataclasses.replace(state, key=jax.random.key(9))
+    other = dataclasses.replace(state, key=jax.random.key(8))
+    assert same(updated(ppo, state)[0].actor, updated(ppo, other)[0].actor)
+    shuffled = start(ppo, minibatches=4)
+    other = dataclasses.replace(shuffled, key=jax.random.key(8))
+    assert not same(updated(ppo, shuffled)[0].actor, updated(ppo, other)[0].actor)
+
+
+def test_ppo_without_policy_passes_keeps_its_policy():
+    state = start(ppo, train_pi_iters=0)
+    after, metrics = updated(ppo, state)
+    assert same(after.actor, state.actor)
+    assert not same(after.critic, state.critic)
+    assert metrics["StopIter"] == 0
+
+
+def test_ppo_learning_rate_falls_linearly_over_the_run():
+    state = start(ppo, pi_lr=0.1, lr_decay=1.0, total_updates=4.0)
+    rates = []
+    for _ in range(6):
+        state, metrics = updated(ppo, state)
+        rates.append(float(metrics["LearningRate"]))
+    np.testing.assert_allclose(rates, [0.1, 0.075, 0.05, 0.025, 0, 0], atol=1e-7)
+    _, metrics = updated(ppo, start(ppo, pi_lr=0.1, lr_decay=0.0, total_updates=4.0), 3)
+    np.testing.assert_allclose(metrics["LearningRate"], 0.1)
+
+
+def test_ppo_entropy_bonus_widens_the_policy():
+    for coef, wider in (0.0, False), (10.0, True):
+        state = start(ppo, entropy_coef=coef, pi_lr=0.01)
+        after, _ = updated(ppo, state, 5)
+        before, now = (s.actor.params["params"]["log_std"] for s in (state, after))
+        assert bool((now > before).all()) == wider
+
+
+def test_ppo_refreshes_advantages_between_passes_when_asked():
+    stale, _ = updated(ppo, start(ppo, refresh_advantages=False, vf_lr=0.1))
+    fresh, _ = updated(ppo, start(ppo, refresh_advantages=True, vf_lr=0.1))
+    assert not same(stale.actor, fresh.actor)
+
+
+def test_td3_delay_is_counted_over_the_whole_run():
+    state, changed = start(td3, policy_delay=3), []
+    for _ in range(7):
+        after, _ = updated(td3, state)
+        changed.append(not same(after.actor, state.actor))
+        assert same(after.target, state.target) != changed[-1]
+        assert not same(after.critic, state.critic)
+        state = after
+    assert changed == [True, False, False, True, False, False, True]
+
+
+@pytest.mark.parametrize("algo", [ddpg, td3], ids=["ddpg", "td3"])
+def test_exploration_noise_has_the_deviation_asked_for(algo):
+    state = start(algo, act_noise=0.1)
+    obs = jnp.zeros((20_000, 3))
+    noise = algo.act(state, obs, jax.random.key(0)) - algo.act(state, obs)
+    np.testing.assert_allclose(noise.std(), 0.1, rtol=0.02)
+    np.testing.assert_allclose(noise.mean(), 0.0, atol=0.002)
+
+
+def test_sac_keeps_a_fixed_temperature_and_learns_it_by_default():
+    fixed = start(sac, alpha=0.2, learn_alpha=False)
+    after, metrics = updated(sac, fixed, 3)
+    np.testing.assert_allclose(metrics["Alpha"], 0.2, rtol=1e-6)
+    assert same(after.log_alpha, fixed.log_alpha)
+    learned, _ = updated(sac, start(sac), 3)
+    assert not same(learned.log_alpha, start(sac).log_alpha)
+
+
+def test_sac_takes_more_than_two_critics():
+    state = start(sac, num_critics=3)
+    after, metrics = updated(sac, state)
+    assert len(after.critic.params) == len(after.target) == 3
+    assert {"Q1Vals", "Q2Vals", "Q3Vals"} <= set(metrics)
+    assert not same(after.critic.params[0], after.critic.params[2])
+
+
+@pytest.mark.parametrize("algo", [ddpg, td3, sac], ids=["ddpg", "td3", "sac"])
+def test_targets_follow_slowly(algo):
+    state = start(algo, tau=0.25)
+    after, _ = updated(algo, state)
+    pairs = (
+        (state.target, after.critic.params, after.target)
+        if algo is sac
+        else (state.target, (after.actor.params, after.critic.params), after.target)
+    )
+    for old, online, new in zip(*map(leaves, pairs), strict=True):
+        np.testing.assert_allclose(new, 0.75 * old + 0.25 * online, atol=1e-6)

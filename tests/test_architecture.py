@@ -1,0 +1,127 @@
+"""The rooms of the package, who may enter them, and how large a file may grow."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "jaxrl"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# A room imports itself and these; a new edge is a decision.
+ALLOWED = {
+    "settings": set(),
+    "types": {"settings"},
+    "checks": {"types"},
+    "maths": {"types", "settings"},
+    "algos": {"types", "settings", "checks", "maths"},
+    "envs": {"types"},
+    "training": {"types", "maths", "algos", "envs"},
+}
+# Third parties that only some rooms may name.
+ONLY = {
+    "gymnasium": {"envs"},
+    "flax": {"maths"},
+    "mpi4py": {"parallel"},
+    "orbax": {"runs"},
+    "tensorboardX": {"runs"},
+    "matplotlib": {"show"},
+}
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> set[str]:
+    """Modules a file imports, as dotted names; `from a import b` counts as a.b."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def functions(path: Path) -> list[ast.FunctionDef]:
+    nodes = ast.walk(ast.parse(path.read_text()))
+    return [node for node in nodes if isinstance(node, ast.FunctionDef)]
+
+
+inside = [path for path in FILES if path != PACKAGE / "__init__.py"]
+each_file = pytest.mark.parametrize(
+    "path", inside, ids=lambda path: str(path.relative_to(PACKAGE))
+)
+each_algorithm = pytest.mark.parametrize(
+    "path",
+    [p for p in inside if room(p) == "algos" and p.stem not in ("__init__", "presets")],
+    ids=lambda path: path.stem,
+)
+
+
+@each_file
+def test_rooms_import_one_way(path):
+    own = {name.split(".")[1] for name in imports(path) if name.startswith("jaxrl.")}
+    assert own - {room(path)} <= ALLOWED[room(path)]
+
+
+@each_file
+def test_third_parties_stay_in_their_rooms(path):
+    outside = {name.split(".")[0] for name in imports(path)}
+    strangers = {name for name in outside & ONLY.keys() if room(path) not in ONLY[name]}
+    assert not strangers
+
+
+@each_algorithm
+def test_an_algorithm_fits_in_one_sitting(path):
+    assert len(path.read_text().splitlines()) < 200
+
+
+@each_algorithm
+def test_an_algorithm_imports_no_other(path):
+    assert not {name for name in imports(path) if name.startswith("jaxrl.algos")}
+
+
+@each_algorithm
+def test_an_algorithm_opens_with_its_equations_and_has_the_six_names_in_order(path):
+    tree = ast.parse(path.read_text())
+    assert " = " in ast.get_docstring(tree)
+    defined = [
+        node.targets[0].id if isinstance(node, ast.Assign) else node.name
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.ClassDef | ast.FunctionDef)
+    ]
+    six = ["DATA", "Config", "State", "init", "act", "update"]
+    assert [name for name in defined if name in six] == six
+
+
+@each_algorithm
+def test_every_setting_has_its_sentence(path):
+    tree = ast.parse(path.read_text())
+    (config,) = (
+        node
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and node.name == "Config"
+    )
+    fields, sentences = config.body[::2], config.body[1::2]
+    assert all(isinstance(node, ast.AnnAssign) for node in fields)
+    assert len(fields) == len(sentences)
+    for sentence in sentences:
+        text = sentence.value.value
+        assert text.endswith(".")
+        assert "\n" not in text
+
+
+@each_file
+def test_no_function_is_longer_than_a_page(path):
+    lengths = {node.name: node.end_lineno - node.lineno + 1 for node in functions(path)}
+    assert not {name: length for name, length in lengths.items() if length > 60}
+
+
+@each_file
+def test_nothing_runs_a_strangers_code(path):
+    named = {n.id for n in ast.walk(ast.parse(path.read_text())) if type(n) is ast.Name}
+    assert not named & {"eval", "exec", "pickle"}
+    assert not {name for name in imports(path) if "pickle" in name}

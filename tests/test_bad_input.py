@@ -1,0 +1,135 @@
+"""Mistakes are refused at the door, in one sentence that says what to do."""
+
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support import SPEC, algorithms, fake_batch, is_on_policy, small_config
+
+from jaxrl import algos, envs
+from jaxrl.algos import ppo, sac
+from jaxrl.algos.presets import preset
+from jaxrl.types import Box, EnvSpec
+
+
+class Space(gym.Env):
+    """An environment with these spaces and nothing else."""
+
+    def __init__(self, observation, action):
+        self.observation_space, self.action_space = observation, action
+
+
+BOX = gym.spaces.Box(-1, 1, (3,))
+
+
+def refusal(function, *args, kind=ValueError):
+    with pytest.raises(kind) as caught:
+        function(*args)
+    sentence = str(caught.value)
+    assert "\n" not in sentence
+    assert not sentence.endswith(".")
+    return sentence
+
+
+def test_sac_refuses_discrete_actions(key):
+    spec = envs.spec_of(Space(BOX, gym.spaces.Discrete(4)))
+    assert refusal(sac.init, key, spec) == (
+        "sac cannot choose among 4 discrete actions: it needs a bounded Box action "
+        "space; use vpg, trpo or ppo"
+    )
+
+
+def test_a_dict_observation_is_refused():
+    sentence = refusal(envs.spec_of, Space(gym.spaces.Dict(a=BOX), BOX))
+    assert "Box observations" in sentence
+    assert "a Dict" in sentence
+    assert "FlattenObservation" in sentence
+
+
+def test_other_action_spaces_are_refused():
+    sentence = refusal(envs.spec_of, Space(BOX, gym.spaces.MultiBinary(3)))
+    assert "Box and Discrete" in sentence
+    assert "MultiBinary" in sentence
+
+
+@algorithms
+def test_an_environment_in_place_of_its_spec_is_refused_with_the_way_out(algo, key):
+    sentence = refusal(algo.init, key, Space(BOX, BOX), kind=TypeError)
+    assert "takes an EnvSpec, got Space" in sentence
+    assert "jaxrl.envs.spec_of(env)" in sentence
+
+
+@algorithms
+def test_a_dict_observation_is_refused_by_init_too(algo, key):
+    sentence = refusal(algo.init, key, gym.spaces.Dict(a=BOX), kind=TypeError)
+    assert "spec_of" in sentence
+
+
+@algorithms
+def test_unbounded_actions_are_refused_by_those_who_need_bounds(algo, key):
+    spec = EnvSpec(3, Box((-np.inf, -1.0), (np.inf, 1.0)))
+    if is_on_policy(algo):
+        algo.init(key, spec, small_config(algo))
+    else:
+        assert "acts between bounds" in refusal(algo.init, key, spec)
+
+
+@algorithms
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("gamma", 1.5),
+        ("gamma", float("nan")),
+        ("gamma", "0.9"),
+        ("hidden", (64, 0)),
+        ("hidden", 64),
+        ("activation", "sigmoid"),
+        ("normalize_obs", 1),
+    ],
+)
+def test_a_setting_out_of_range_is_refused_with_its_rule(algo, key, name, value):
+    sentence = refusal(algo.init, key, SPEC, algo.Config(**{name: value}))
+    short = algo.__name__.rpartition(".")[2]
+    assert sentence.startswith(f"{short}.Config: {name} is {value!r}, but must be ")
+    assert "the default is" in sentence
+
+
+def test_all_mistakes_are_named_at_once(key):
+    sentence = refusal(sac.init, key, SPEC, sac.Config(gamma=-1, lr=0, num_critics=1))
+    for words in ("gamma is -1", "lr is 0", "num_critics is 1"):
+        assert words in sentence
+
+
+def test_the_wrong_algorithms_settings_are_refused(key):
+    sentence = refusal(sac.init, key, SPEC, ppo.Config(), kind=TypeError)
+    assert "sac.Config" in sentence
+
+
+@algorithms
+def test_a_batch_of_the_wrong_rank_is_refused(algo, key):
+    state = algo.init(key, SPEC, small_config(algo))
+    lead = (16,) if is_on_policy(algo) else (8, 4)
+    sentence = refusal(algo.update, state, fake_batch(algo, key, lead=lead))
+    assert "takes transitions [" in sentence
+    assert "reward has shape" in sentence
+
+
+def test_ppo_refuses_more_minibatches_than_steps(key):
+    state = ppo.init(key, SPEC, ppo.Config(minibatches=9))
+    sentence = refusal(ppo.update, state, fake_batch(ppo, key))
+    assert "cannot cut a rollout of 8 steps into 9 minibatches" in sentence
+
+
+def test_unknown_names_are_refused_with_those_that_are_known():
+    assert "choose vpg, trpo, ppo, ddpg, td3, sac" in refusal(algos.get, "dqn")
+    assert "choose spinup" in refusal(preset, "spin", "sac")
+    assert "vpg, trpo, ppo, ddpg, td3, sac" in refusal(preset, "spinup", "dqn")
+
+
+@algorithms
+def test_a_setting_under_vmap_has_no_value_to_refuse(algo, key):
+    def start(gamma):
+        return algo.init(key, SPEC, small_config(algo, gamma=gamma)).config.gamma
+
+    np.testing.assert_allclose(jax.vmap(start)(jnp.array([0.5, 0.9])), [0.5, 0.9])

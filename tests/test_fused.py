@@ -1,0 +1,122 @@
+"""Training in pure environments, in one program."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support import small_config
+
+from jaxrl.algos import ppo, sac
+from jaxrl.envs.pure import PROBES, Probe, Step
+from jaxrl.training import fused
+from jaxrl.types import OffPolicy, OnPolicy
+
+SHORT = OnPolicy(steps_per_epoch=32, num_envs=4, epochs=3)
+REPLAY = OffPolicy(
+    steps_per_epoch=20,
+    epochs=3,
+    num_envs=2,
+    replay_size=64,
+    batch_size=8,
+    start_steps=10,
+    update_after=20,
+    update_every=10,
+)
+
+
+class Walk(Probe):
+    """Counts its steps for ever: obs 0, 1, 2, ... and reward 1."""
+
+    def step(self, state, action, key):
+        step, obs = state
+        never = jnp.array(False)
+        return Step((step + 1, obs + 1), obs + 1, jnp.ones(()), never, never)
+
+
+WALK = Walk(lambda obs, action: jnp.ones(()))
+
+
+def test_a_run_is_its_key():
+    train = jax.jit(
+        lambda key: fused.train(key, ppo, PROBES["both"], small_config(ppo), SHORT)
+    )
+    one, same, other = (train(jax.random.key(seed))[1] for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one["LossPi"], same["LossPi"])
+    assert not np.array_equal(one["LossPi"], other["LossPi"])
+    assert one["EpRet"].shape == (3,)
+
+
+def test_runs_map_over_seeds_and_settings():
+    def train(key, gamma):
+        config = small_config(sac, gamma=gamma)
+        return fused.train(key, sac, PROBES["later"], config, REPLAY)[1]["LossQ"]
+
+    keys, gammas = jax.random.split(jax.random.key(0), 2), jnp.array([0.5, 0.99])
+    together = jax.jit(jax.vmap(train))(keys, gammas)
+    assert together.shape == (2, 3)
+    alone = jax.jit(train)(keys[1], gammas[1])
+    np.testing.assert_allclose(together[1], alone, rtol=1e-3)
+
+
+def test_updates_begin_when_they_should():
+    late = OffPolicy(**vars(REPLAY) | {"update_after": 40})
+    _, history = jax.jit(
+        lambda key: fused.train(key, sac, PROBES["both"], small_config(sac), late)
+    )(jax.random.key(0))
+    # 20 steps an epoch: the first has no update, and the mean of nothing is NaN
+    assert np.isnan(history["LossQ"]).tolist() == [True, False, False]
+
+
+def roll(env, steps, max_ep_len, count=2):
+    world = fused.start(env, count, jax.random.key(0))
+    return fused.collect(
+        world,
+        lambda obs, key, t: jnp.zeros((count, 1)),
+        env,
+        steps,
+        max_ep_len,
+        jax.random.key(1),
+    )
+
+
+def test_a_time_limit_truncates_and_the_next_episode_does_not_leak():
+    _, rollout, finished = roll(WALK, steps=7, max_ep_len=3)
+    np.testing.assert_array_equal(rollout.obs[:, 0, 0], [0, 1, 2, 0, 1, 2, 0])
+    np.testing.assert_array_equal(rollout.next_obs[:, 0, 0], [1, 2, 3, 1, 2, 3, 1])
+    np.testing.assert_array_equal(rollout.truncated[:, 0], [0, 0, 1, 0, 0, 1, 0])
+    assert not rollout.terminated.any()
+    # two environments, two finished episodes each, of 3 steps and return 3
+    assert {name: float(x) for name, x in finished.items()} == {
+        "EpRet": 12,
+        "EpLen": 12,
+        "Episodes": 4,
+    }
+
+
+def test_an_episode_that_dies_at_the_time_limit_is_terminated_only():
+    _, rollout, _ = roll(PROBES["later"], steps=4, max_ep_len=2)
+    np.testing.assert_array_equal(rollout.terminated[:, 0], [0, 1, 0, 1])
+    assert not rollout.truncated.any()
+
+
+@pytest.mark.parametrize("start_steps", [0, 10, 30])
+def test_exactly_start_steps_actions_are_random(start_steps, monkeypatch):
+    data = OffPolicy(**vars(REPLAY) | {"start_steps": start_steps, "epochs": 2})
+    monkeypatch.setattr(sac, "act", lambda state, obs, key=None: jnp.full((2, 1), 2.0))
+    kept = []
+    monkeypatch.setattr(
+        sac, "update", lambda state, batch: (state, {"Kept": jnp.zeros(())})
+    )
+    insert = fused.Ring.insert
+
+    def watch(ring, rollout):
+        jax.debug.callback(lambda action: kept.append(action), rollout.action)
+        return insert(ring, rollout)
+
+    monkeypatch.setattr(fused.Ring, "insert", watch)
+    fused.train(jax.random.key(0), sac, PROBES["both"], small_config(sac), data)
+    jax.effects_barrier()
+    actions = np.concatenate([np.asarray(x).ravel() for x in kept])
+    assert len(actions) == 40
+    assert (actions != 2).sum() == start_steps
+    assert (actions[start_steps:] == 2).all()

@@ -1,0 +1,126 @@
+"""Default networks, and a user's own in their place."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from support import SPEC, algorithms, fake_batch, is_on_policy, leaves
+
+from jaxrl.algos import ddpg, ppo, sac, td3
+from jaxrl.maths import nets
+from jaxrl.maths.distributions import Gaussian, TanhGaussian
+
+
+class OwnTrunk(nn.Module):
+    """A residual network with layer norm: nothing that jaxrl has."""
+
+    out: int
+
+    @nn.compact
+    def __call__(self, *inputs):
+        x = nn.Dense(8, param_dtype=float)(jnp.concatenate(inputs, axis=-1))
+        x = x + nn.silu(nn.LayerNorm(param_dtype=float)(x))
+        return nn.Dense(self.out, param_dtype=float)(x)
+
+
+class OwnCritic(nn.Module):
+    @nn.compact
+    def __call__(self, *inputs):
+        return OwnTrunk(1)(*inputs)[..., 0]
+
+
+class OwnActor(nn.Module):
+    kind: type
+
+    @nn.compact
+    def __call__(self, obs):
+        if self.kind is jax.Array:
+            return jnp.tanh(OwnTrunk(2)(obs))
+        mean, log_std = jnp.split(OwnTrunk(4)(obs), 2, axis=-1)
+        return self.kind(mean, log_std)
+
+
+def kind_of(algo):
+    if is_on_policy(algo):
+        return Gaussian
+    return TanhGaussian if algo is sac else jax.Array
+
+
+@algorithms
+def test_a_users_own_modules_are_trained(algo, key):
+    own = nets.Networks(OwnActor(kind_of(algo)), OwnCritic())
+    state = algo.init(key, SPEC, networks=own)
+    batch = fake_batch(algo, key, lead=(32, 2) if is_on_policy(algo) else None)
+    after, _ = jax.jit(algo.update)(state, batch)
+    for net in ("actor", "critic"):
+        before, now = (leaves(getattr(s, net).params) for s in (state, after))
+        moved = [not np.array_equal(a, b) for a, b in zip(before, now, strict=True)]
+        assert all(moved)
+    assert algo.act(after, batch.obs).shape == batch.action.shape
+
+
+def test_one_default_network_can_be_kept(key):
+    mixed = nets.squashed(SPEC, sac.Config())._replace(critic=OwnCritic())
+    state = sac.init(key, SPEC, networks=mixed)
+    assert isinstance(state.networks.actor, nets.TanhGaussianPolicy)
+    jax.jit(sac.update)(state, fake_batch(sac, key))
+
+
+@pytest.mark.parametrize("algo", [ppo, ddpg, td3, sac])
+def test_an_actor_of_the_wrong_kind_is_refused(algo, key):
+    wrong = jax.Array if is_on_policy(algo) else Gaussian
+    own = nets.Networks(OwnActor(wrong), OwnCritic())
+    with pytest.raises(
+        ValueError, match=r"the actor OwnActor must give an? .*\(1, 2\)"
+    ):
+        algo.init(key, SPEC, networks=own)
+
+
+def test_a_critic_that_keeps_its_last_axis_is_refused(key):
+    default = nets.squashed(SPEC, sac.Config())
+    with pytest.raises(ValueError, match=r"must give one value .*take \[\.\.\., 0\]"):
+        sac.init(key, SPEC, networks=default._replace(critic=OwnTrunk(1)))
+
+
+def test_a_module_with_state_is_refused(key):
+    class Normed(nn.Module):
+        @nn.compact
+        def __call__(self, obs, action):
+            x = jnp.concatenate([obs, action], axis=-1)
+            return nn.BatchNorm(use_running_average=True)(x)[..., 0]
+
+    default = nets.squashed(SPEC, sac.Config())
+    with pytest.raises(ValueError, match=r"keeps batch_stats.*LayerNorm"):
+        sac.init(key, SPEC, networks=default._replace(critic=Normed()))
+
+
+def test_hidden_widths_and_activation_are_those_asked_for(key):
+    state = sac.init(key, SPEC, sac.Config(hidden=(5, 7), activation="tanh"))
+    layers = state.critic.params[0]["params"]["trunk"]
+    shapes = [layers[f"Dense_{i}"]["kernel"].shape for i in range(3)]
+    assert shapes == [(5, 5), (5, 7), (7, 1)]  # 3 of obs and 2 of action go in
+    assert state.networks.critic.trunk.activation == "tanh"
+
+
+def test_orthogonal_networks_begin_with_a_nearly_uniform_policy(key):
+    state = ppo.init(key, SPEC)
+    obs = jax.random.normal(key, (100, 3))
+    dist = state.networks.actor.apply(state.actor.params, obs)
+    assert np.abs(dist.mean).max() < 0.05
+    np.testing.assert_allclose(dist.log_std, -0.5)
+    kernel = state.actor.params["params"]["mean"]["Dense_1"]["kernel"]
+    np.testing.assert_allclose(kernel.T @ kernel, 2 * np.eye(64), atol=1e-4)
+
+
+def test_uniform_weights_lie_within_one_over_the_root_of_the_inputs(key):
+    state = sac.init(key, SPEC)
+    kernel = state.actor.params["params"]["trunk"]["Dense_1"]["kernel"]
+    assert np.abs(kernel).max() <= 1 / 16
+    assert np.abs(kernel).max() > 0.99 / 16
+    np.testing.assert_allclose(kernel.std(), 1 / 16 / np.sqrt(3), rtol=0.02)
+
+
+def test_critics_of_an_ensemble_begin_apart(key):
+    first, second = sac.init(key, SPEC).critic.params
+    assert not np.array_equal(leaves(first)[1], leaves(second)[1])
