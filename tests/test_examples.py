@@ -1,0 +1,45 @@
+"""The README's code and the examples run as they stand."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+
+
+def run(*command):
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
+def test_the_readmes_code_runs(block):
+    run("-c", block)
+
+
+def test_the_readme_shows_code():
+    assert len(BLOCKS) >= 2
+
+
+def test_sac_learns_the_pendulum_in_the_example():
+    lines = run(ROOT / "examples" / "pendulum.py").splitlines()
+    returns = [float(line.split()[-1]) for line in lines]
+    assert len(returns) == 10
+    assert max(returns[5:]) > -200  # a random policy gets about -1200
+
+
+def test_many_seeds_prints_a_row_for_every_learning_rate():
+    assert run(ROOT / "examples" / "many_seeds.py").count("±") == 4
+
+
+def test_own_networks_lower_their_loss():
+    lines = run(ROOT / "examples" / "own_networks.py").splitlines()
+    losses = [float(line.split()[-1]) for line in lines]
+    assert losses[-1] < losses[0]
