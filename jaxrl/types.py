@@ -73,8 +73,8 @@ class Box:
             for bound in (self.low, self.high)
         )
         finite = np.isfinite(low) & np.isfinite(high)
-        middle = np.where(finite, low + high, 0) / 2
-        radius = np.where(finite, high - low, 2) / 2
+        middle = (np.where(finite, high, 0) + np.where(finite, low, 0)) / 2
+        radius = (np.where(finite, high, 1) - np.where(finite, low, -1)) / 2
         edge = np.where(finite, 1, np.inf).astype(action.dtype)
         return (middle + radius * action.clip(-edge, edge)).clip(low, high)
 

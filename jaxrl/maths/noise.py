@@ -11,6 +11,8 @@ from jaxtyping import Array, Float, Key, UInt32
 
 from jaxrl.types import Transition
 
+GOLDEN = np.uint32(0x9E3779B9)  # 2³² over the golden ratio
+
 
 def normal(
     key: Key[Array, ""], batch: Transition, size: int
@@ -21,13 +23,18 @@ def normal(
 
 
 def fingerprint(batch: Transition) -> UInt32[Array, " batch"]:
-    """A number for each transition: Σ wᵢ·(its i-th word), with odd wᵢ, modulo 2³²."""
+    """A number for each transition: the sum of its words, each mixed with its place."""
     rows = [batch.obs, batch.action, batch.reward, batch.next_obs]
     words = jnp.concatenate([_words(row) for row in rows], axis=1)  # [B, words]
-    weights = np.arange(1, 2 * words.shape[1], 2, dtype=np.uint32) * np.uint32(
-        2654435761  # Knuth's multiplicative hash
-    )
-    return jnp.sum(words * weights[None], axis=1, dtype=jnp.uint32)
+    places = np.arange(1, 1 + words.shape[1], dtype=np.uint32) * GOLDEN
+    return jnp.sum(_mixed(words ^ places[None]), axis=1, dtype=jnp.uint32)
+
+
+def _mixed(words: UInt32[Array, "batch words"]) -> UInt32[Array, "batch words"]:
+    """Every bit depends on every bit: the end of MurmurHash3 (Appleby, 2011)."""
+    words = (words ^ (words >> 16)) * np.uint32(0x85EBCA6B)
+    words = (words ^ (words >> 13)) * np.uint32(0xC2B2AE35)
+    return words ^ (words >> 16)
 
 
 def _words(x: jax.Array) -> UInt32[Array, "batch words"]:
