@@ -1,3 +1,32 @@
 """Reinforcement learning as pure functions in JAX."""
 
+import typing
+from collections.abc import Mapping
+
+if typing.TYPE_CHECKING:
+    from jaxrl.training.host import OnEpoch, Result
+
 __version__ = "0.1.0"
+
+
+def train(
+    algo: str,
+    env: str,
+    *,
+    preset: str = "default",
+    screen: bool = True,
+    on_epoch: "OnEpoch | None" = None,
+    **settings: typing.Any,
+) -> "Result":
+    """Does what `jaxrl train` does; returns the state, the rows of the log, the path.
+
+    `jaxrl.train("sac", "Hopper-v4", steps=100_000, gamma=0.98)`: settings have the
+    names of the command's flags. `on_epoch(state, step)` is called after each epoch;
+    the metrics it returns, such as {"nested/metric": 1.0}, stand in the epoch's row.
+    """
+    # Here and not above, so that `import jaxrl` is cheap.
+    from jaxrl.runs import spec
+    from jaxrl.training import host
+
+    given: Mapping[str, typing.Any] = settings
+    return host.train(spec.make(algo, env, given, preset), screen, on_epoch)

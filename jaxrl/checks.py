@@ -81,7 +81,8 @@ def broken_rule(value: Any, hint: Any) -> str:
         traced = isinstance(value, jax.core.Tracer)
         return "" if traced or rule.holds(value) else f"{name} {rule}"
     if origin is typing.Literal:
-        return "" if value in arguments else f"one of {', '.join(map(repr, arguments))}"
+        known = isinstance(value, str) and value in arguments
+        return "" if known else f"one of {', '.join(map(repr, arguments))}"
     if origin is tuple:
         whole = isinstance(value, tuple)
         bad = not whole or any(broken_rule(item, arguments[0]) for item in value)
@@ -104,6 +105,7 @@ _KINDS: dict[Any, Any] = {
     int: _is_whole,
     bool: lambda value: isinstance(value, bool),
     str: lambda value: isinstance(value, str),
+    dict: lambda value: isinstance(value, dict),
 }
 
 
@@ -112,6 +114,7 @@ def _describe(hint: Any) -> str:
         kind, rule = typing.get_args(hint)
         return f"{_describe(kind)} {rule}"
     names = {float: "a number", int: "a whole number", bool: "True or False"}
+    names |= {dict: "a mapping, as in '{key: value}'"}
     return names.get(hint, "a string")
 
 

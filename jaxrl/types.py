@@ -54,6 +54,8 @@ class Box:
                 f"a Box has as many low as high bounds, got {len(self.low)} and "
                 f"{len(self.high)}"
             )
+        if not self.low:
+            raise ValueError("a Box has at least one dimension, got none")
         if not all(low < high for low, high in zip(self.low, self.high, strict=True)):
             raise ValueError(f"each low bound is below its high one, got {self}")
 
@@ -73,10 +75,8 @@ class Box:
             for bound in (self.low, self.high)
         )
         finite = np.isfinite(low) & np.isfinite(high)
-        middle = (np.where(finite, high, 0) + np.where(finite, low, 0)) / 2
-        radius = (np.where(finite, high, 1) - np.where(finite, low, -1)) / 2
-        edge = np.where(finite, 1, np.inf).astype(action.dtype)
-        return (middle + radius * action.clip(-edge, edge)).clip(low, high)
+        left, right = np.where(finite, low, -1) / 2, np.where(finite, high, 1) / 2
+        return (left + right + (right - left) * action).clip(low, high)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +85,10 @@ class Discrete:
 
     n: int
     start: int = 0
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise ValueError(f"a Discrete space has at least one action, got {self.n}")
 
     @property
     def size(self) -> int:

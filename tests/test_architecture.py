@@ -17,7 +17,10 @@ ALLOWED = {
     "maths": {"types", "settings"},
     "algos": {"types", "settings", "checks", "maths"},
     "envs": {"types"},
-    "training": {"types", "maths", "algos", "envs"},
+    "policy": set(),
+    "runs": {"types", "settings", "checks", "algos"},
+    "training": {"types", "maths", "algos", "envs", "policy", "runs"},
+    "cli": {"__version__", "algos", "runs", "training"},
 }
 # Third parties that only some rooms may name.
 ONLY = {

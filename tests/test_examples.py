@@ -11,17 +11,21 @@ ROOT = Path(__file__).parents[1]
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
 
 
-def run(*command):
+def run(*command, where=ROOT):
     done = subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, check=False
+        [sys.executable, *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=where,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
-def test_the_readmes_code_runs(block):
-    run("-c", block)
+def test_the_readmes_code_runs(block, tmp_path):
+    run("-c", block, where=tmp_path)
 
 
 def test_the_readme_shows_code():

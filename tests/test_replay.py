@@ -115,7 +115,7 @@ def test_the_ring_replaces_the_oldest():
     ring = ring_of(first, second, capacity=5)
     # 4 takes the empty place, then 5 6 7 those of 0 1 2; 3 is the oldest that stays
     assert slots(ring) == [5, 6, 7, 3, 4]
-    assert ring.inserted == 8
+    assert ring.filled == 5
     assert_whole(ring.rows)
 
 

@@ -1,5 +1,5 @@
 """Environments: gymnasium's at the border of the library, and pure ones in JAX."""
 
-from jaxrl.envs.gym import spec_of
+from jaxrl.envs.gym import Environments, spec_of
 
-__all__ = ["spec_of"]
+__all__ = ["Environments", "spec_of"]

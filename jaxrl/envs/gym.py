@@ -1,8 +1,14 @@
 """Gymnasium's environments, as the library sees them."""
 
+import difflib
+import importlib
 import math
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import gymnasium as gym
+import numpy as np
 
 from jaxrl.types import Box, Discrete, EnvSpec
 
@@ -29,3 +35,121 @@ def _action_space(space: gym.Space) -> Box | Discrete:
         f"jaxrl acts in Box and Discrete spaces, but the environment wants a "
         f"{type(space).__name__}; wrap it in one that takes either"
     )
+
+
+class Episode(NamedTuple):
+    """A finished episode."""
+
+    returned: float
+    length: int
+
+
+class Stepped(NamedTuple):
+    """What followed an action in N environments; `next_obs` is from before a reset."""
+
+    reward: np.ndarray
+    next_obs: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+
+
+class Environments:
+    """N gymnasium environments side by side, each reset as soon as its episode ends."""
+
+    def __init__(
+        self,
+        env_id: str,
+        count: int,
+        seed: int,
+        max_ep_len: int,
+        env_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.envs = [_make(env_id, env_kwargs or {}) for _ in range(count)]
+        self.spec = spec_of(self.envs[0])
+        self.finished: list[Episode] = []
+        self._max_ep_len = max_ep_len
+        self._to_env = [_border(env.action_space) for env in self.envs]
+        self._returned, self._length = [0.0] * count, [0] * count
+        self.obs = np.zeros((count, self.spec.obs_size), np.float32)
+        seeds = np.random.SeedSequence(seed).generate_state(count)
+        for i, env in enumerate(self.envs):
+            self.obs[i] = np.ravel(env.reset(seed=int(seeds[i]))[0])
+
+    def step(self, action: np.ndarray) -> Stepped:
+        """One step in each; finished episodes are added to `finished`."""
+        count = len(self.envs)
+        after = Stepped(
+            np.empty(count, np.float32),
+            np.empty_like(self.obs),
+            np.zeros(count, bool),
+            np.zeros(count, bool),
+        )
+        _refuse_nan("action", action)
+        for i, env in enumerate(self.envs):
+            obs, reward, terminated, truncated, _ = env.step(self._to_env[i](action[i]))
+            after.next_obs[i] = np.ravel(obs)
+            after.reward[i] = reward
+            self._returned[i] += float(reward)
+            self._length[i] += 1
+            after.terminated[i] = terminated
+            over_long = truncated or self._length[i] >= self._max_ep_len
+            after.truncated[i] = over_long and not terminated
+            if terminated or over_long:
+                self.finished.append(Episode(self._returned[i], self._length[i]))
+                self._returned[i], self._length[i] = 0.0, 0
+                obs, _ = env.reset()
+            self.obs[i] = np.ravel(obs)
+        _refuse_nan("reward", after.reward)
+        _refuse_nan("observation", after.next_obs)
+        return after
+
+    def take_finished(self) -> list[Episode]:
+        """The episodes finished since the last call."""
+        finished, self.finished = self.finished, []
+        return finished
+
+    def close(self) -> None:
+        for env in self.envs:
+            env.close()
+
+
+def _refuse_nan(name: str, values: np.ndarray) -> None:
+    if not math.isfinite(values.sum()):  # one pass; a sum of infinities is not finite
+        raise FloatingPointError(f"the {name} is not finite: {values}")
+
+
+def _border(space: gym.Space) -> Callable[[np.ndarray], Any]:
+    """From the library's actions to those of `space`."""
+    if isinstance(space, gym.spaces.Discrete):
+        start = int(space.start)
+        return lambda action: int(action) + start
+    assert isinstance(space, gym.spaces.Box)
+    bounds = _action_space(space)
+    shape, dtype = space.shape, space.dtype
+    low, high = space.low.ravel(), space.high.ravel()
+    if np.all(low == -1) and np.all(high == 1):
+        return lambda action: np.clip(action, -1, 1).reshape(shape).astype(dtype)
+    return lambda action: bounds.scale(action).reshape(shape).astype(dtype)
+
+
+def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> gym.Env:
+    module, _, name = env_id.rpartition(":")
+    try:
+        if module:
+            importlib.import_module(module)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*out of date.*")
+            return gym.make(name, disable_env_checker=True, **env_kwargs)
+    except ModuleNotFoundError as error:
+        raise ValueError(f"cannot import {error.name!r} for {env_id!r}") from None
+    except gym.error.Error as error:
+        near = difflib.get_close_matches(name, gym.registry, 3, 0.6)
+        if name not in gym.registry and near:
+            raise ValueError(
+                f"there is no environment {env_id!r}; did you mean {' or '.join(near)}?"
+            ) from None
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ValueError(f"cannot make {env_id!r}: {reason}") from None
+    except TypeError as error:
+        reason = str(error).split(" was raised from")[0]
+        raise ValueError(f"{env_id!r} refuses {dict(env_kwargs)}: {reason}") from None

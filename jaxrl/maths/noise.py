@@ -1,7 +1,8 @@
 """Noise that belongs to a sample, wherever the sample is.
 
 Cut one batch over devices or hosts and every transition keeps its own draw, because the
-draw is made from the transition's bits and the key. Only equal transitions share one.
+draw is made from the transition's bits and the key. Only transitions with the same
+observations, action and reward share one.
 """
 
 import jax

@@ -35,24 +35,25 @@ class Ring(NamedTuple):
     """The last transitions [capacity, ...], on the device."""
 
     rows: Transition
-    inserted: jax.Array
+    next: jax.Array  # where the next transition goes
+    filled: jax.Array
 
     @classmethod
     def empty(cls, like: Transition, capacity: int) -> "Ring":
         """With room for `capacity` transitions shaped as `like`, of one."""
         rows = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape), x.dtype), like)
-        return cls(rows, jnp.zeros((), int))
+        return cls(rows, jnp.zeros((), int), jnp.zeros((), int))
 
     def insert(self, rollout: Transition) -> "Ring":
         """With the steps of `rollout` [T, N, ...] in place of the oldest."""
-        flat = flatten(rollout)
-        capacity, count = len(self.rows.reward), len(flat.reward)
-        where = (self.inserted + jnp.arange(count)) % capacity
+        capacity = len(self.rows.reward)
+        flat = jax.tree.map(lambda x: x[-capacity:], flatten(rollout))
+        where = (self.next + jnp.arange(len(flat.reward))) % capacity
         rows = jax.tree.map(lambda old, new: old.at[where].set(new), self.rows, flat)
-        return Ring(rows, self.inserted + count)
+        filled = jnp.minimum(self.filled + len(where), capacity)
+        return Ring(rows, (where[-1] + 1) % capacity, filled)
 
     def sample(self, key: jax.Array, *shape: int) -> Transition:
         """Transitions [*shape, ...] drawn evenly, with replacement."""
-        filled = jnp.minimum(self.inserted, len(self.rows.reward))
-        index = jax.random.randint(key, shape, 0, filled)
+        index = jax.random.randint(key, shape, 0, self.filled)
         return jax.tree.map(lambda x: x[index], self.rows)

@@ -37,12 +37,10 @@ def gae(
 
 def standardize(advantage: jax.Array, pmean: Pmean) -> jax.Array:
     """Mean 0 and deviation 1 over the samples of all learners; equal ones become 0."""
-    mean = pmean(advantage.mean())
-    centred = advantage - mean
-    std = jnp.sqrt(pmean(jnp.mean(centred**2)))
-    # Equal samples still differ from their mean by its rounding.
-    rounding = 100 * jnp.finfo(mean.dtype).eps * jnp.abs(mean)
-    return jnp.where(std > rounding, centred / (std + 1e-8), 0)
+    # Measured from one of them first: the mean of equal ones is off by its rounding.
+    shifted = advantage - pmean(advantage.ravel()[0])
+    centred = shifted - pmean(shifted.mean())
+    return centred / (jnp.sqrt(pmean(jnp.mean(centred**2))) + 1e-8)
 
 
 def explained_variance(prediction: jax.Array, target: jax.Array) -> jax.Array:

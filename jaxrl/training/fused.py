@@ -14,6 +14,8 @@ from jaxrl.envs.pure import PureEnv
 from jaxrl.maths.replay import Ring
 from jaxrl.types import Algorithm, Metrics, OffPolicy, OnPolicy, Transition
 
+ENOUGH = 2**30  # steps after which nobody counts any more, so that none overflow
+
 
 class World(NamedTuple):
     """Environments side by side, each in the middle of an episode; all [N, ...]."""
@@ -139,20 +141,19 @@ def _off_policy(
         return state, jax.tree.map(jnp.mean, metrics)
 
     def one_round(carry: tuple, key: jax.Array) -> tuple[tuple, tuple]:
-        state, world, ring = carry
+        state, world, ring, taken = carry
         collect_key, batch_key = jax.random.split(key)
         world, rollout, finished = collect(
             world,
-            lambda obs, key, t: explore(
-                state, obs, key, ring.inserted + t * data.num_envs
-            ),
+            lambda obs, key, t: explore(state, obs, key, taken + t * data.num_envs),
             env,
             steps,
             data.max_ep_len,
             collect_key,
         )
         ring = ring.insert(rollout)
-        ready = ring.inserted >= data.update_after
+        taken = jnp.minimum(taken + steps * data.num_envs, ENOUGH)
+        ready = taken >= data.update_after
         _, shapes = jax.eval_shape(learn, state, ring, batch_key)
         nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
         state, metrics = jax.lax.cond(
@@ -161,7 +162,7 @@ def _off_policy(
             lambda state: (state, nothing),
             state,
         )
-        return (state, world, ring), (metrics, ready, finished)
+        return (state, world, ring, taken), (metrics, ready, finished)
 
     def epoch(carry: tuple, key: jax.Array) -> tuple[tuple, Metrics]:
         round_keys = jax.random.split(key, rounds)
@@ -169,7 +170,8 @@ def _off_policy(
         return carry, _row(*rows)
 
     ring = Ring.empty(_one_transition(env, world), data.replay_size)
-    (state, _, _), history = jax.lax.scan(epoch, (state, world, ring), keys)
+    carry: Any = (state, world, ring, jnp.zeros((), int))
+    (state, *_), history = jax.lax.scan(epoch, carry, keys)
     return state, history
 
 

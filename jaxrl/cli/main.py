@@ -1,0 +1,53 @@
+"""`jaxrl`: finds the command. JAX is not imported before one is known to need it."""
+
+import importlib
+import os
+import sys
+
+from jaxrl import __version__
+
+COMMANDS = {"train": "train a policy in an environment"}
+
+HELP = f"""\
+usage: jaxrl COMMAND ...
+
+Six reinforcement-learning algorithms in JAX: vpg, trpo, ppo, ddpg, td3, sac.
+
+commands:
+{chr(10).join(f"  {name:8} {what}" for name, what in COMMANDS.items())}
+
+  jaxrl train sac --env Hopper-v4
+  jaxrl train sac --help         every setting of an algorithm, with its default
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs one command; 0 if it succeeded, 2 if the user must change something."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(HELP, end="")
+        return 0
+    command, *rest = arguments
+    if command in ("-V", "--version"):
+        print(f"jaxrl {__version__}")
+        return 0
+    if command not in COMMANDS:
+        return _unknown(command)
+    # XLA's results depend on its number of threads, so a run must fix it.
+    os.environ.setdefault("NPROC", str(len(os.sched_getaffinity(0))))
+    try:
+        return importlib.import_module(f"jaxrl.cli.{command}").main(rest)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _unknown(command: str) -> int:
+    import difflib
+
+    near = difflib.get_close_matches(command, COMMANDS, 1)
+    hint = (
+        f"; did you mean {near[0]!r}?" if near else f"; there is {', '.join(COMMANDS)}"
+    )
+    print(f"jaxrl has no command {command!r}{hint}", file=sys.stderr)
+    return 2

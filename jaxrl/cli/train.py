@@ -1,0 +1,147 @@
+"""`jaxrl train ALGO --env ID [--setting value ...]`."""
+
+import difflib
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from jaxrl.algos import NAMES
+from jaxrl.algos.presets import PRESETS
+from jaxrl.runs import spec
+from jaxrl.runs.spec import Refused, Setting
+
+USAGE = (
+    "jaxrl train ALGO --env ID [--preset NAME] [--config FILE] [--setting value ...]"
+)
+
+
+def main(arguments: list[str]) -> int:
+    try:
+        algo, given = _parse(arguments)
+        if "help" in given:
+            print(_help(algo, str(given.get("preset", "default"))))
+            return 0
+        return _train(algo, given)
+    except Refused as refusal:
+        print(f"jaxrl: {refusal}", file=sys.stderr)
+        return 2
+    except FloatingPointError as error:
+        print(f"jaxrl: stopped, because {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\njaxrl: interrupted", file=sys.stderr)
+        return 130
+
+
+def _train(algo: str, given: dict[str, Any]) -> int:
+    preset, env = given.pop("preset", "default"), given.pop("env", None)
+    if not env:
+        raise Refused("no environment; name one, as in --env Hopper-v4")
+    run = spec.make(algo, str(env), given, str(preset))
+    _cache_compilations()
+    from jaxrl.training import host  # after the settings proved right: it is slow
+
+    result = host.train(run)
+    print(f"\nresults in {result.directory}")
+    print(f"curves: tensorboard --logdir {result.directory}")
+    return 0
+
+
+def _cache_compilations() -> None:
+    """A second start finds what the first compiled."""
+    import jax
+
+    home = os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")
+    jax.config.update("jax_compilation_cache_dir", str(Path(home) / "jaxrl" / "xla"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+def _parse(arguments: list[str]) -> tuple[str, dict[str, Any]]:
+    """The algorithm and the settings; those of a --config file give way to flags."""
+    words = list(arguments)
+    algo = words.pop(0) if words and not words[0].startswith("-") else ""
+    flags = _flags(words)
+    file = _read(str(flags.pop("config"))) if "config" in flags else {}
+    algo = algo or str(file.pop("algo", ""))
+    file.pop("algo", None)
+    if not algo and "help" in flags:
+        algo = "help"
+    if algo not in NAMES and algo != "help":
+        near = difflib.get_close_matches(algo, NAMES, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"choose {', '.join(NAMES)}"
+        asked = f"there is no algorithm {algo!r}" if algo else "no algorithm"
+        raise Refused(f"{asked}; {hint}")
+    return algo, file | flags
+
+
+def _flags(words: list[str]) -> dict[str, Any]:
+    """--name value, --name=value and, for True, --name alone; - and _ are alike."""
+    found: dict[str, Any] = {}
+    while words:
+        word = words.pop(0)
+        if word == "-h":
+            word = "--help"
+        if not word.startswith("--"):
+            raise Refused(
+                f"{word!r} follows no flag; settings are given as --name value"
+            )
+        name, equals, value = word[2:].partition("=")
+        if not equals:
+            more = words and (not words[0].startswith("--"))
+            value = words.pop(0) if more else "true"
+        found[name.replace("-", "_")] = value
+    return found
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(Path(path).read_text())
+    except OSError as error:
+        raise Refused(f"cannot read {path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise Refused(f"{path} is not YAML: {reason}") from None
+    if not isinstance(content, Mapping):
+        raise Refused(f"{path} must hold settings, one a line, as in 'gamma: 0.98'")
+    return {str(name).replace("-", "_"): value for name, value in content.items()}
+
+
+def _help(algo: str, preset: str) -> str:
+    lines = [f"usage: {USAGE}", ""]
+    if algo == "help":
+        lines += [
+            f"algorithms: {', '.join(NAMES)}",
+            f"presets: default, {', '.join(PRESETS)}",
+        ]
+        lines += ["", "jaxrl train sac --help lists every setting of an algorithm"]
+        return "\n".join(lines)
+    titles = {"run": "the run", "data": "its data", "config": f"the algorithm {algo}"}
+    known = spec.settings_of(algo, preset)
+    lines += [
+        "  --env ID",
+        "      A gymnasium environment; module:ID imports the module first.",
+    ]
+    lines += [
+        "  --preset NAME",
+        f"      Whose defaults: default, {', '.join(PRESETS)}.",
+    ]
+    lines += ["  --config FILE", "      Settings from a YAML file; flags win."]
+    for owner, title in titles.items():
+        lines += ["", f"{title}:"]
+        for name, setting in known.items():
+            if setting.owner == owner:
+                lines += _help_of(name, setting)
+    return "\n".join(lines)
+
+
+def _help_of(name: str, setting: Setting) -> list[str]:
+    default = setting.default
+    shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
+    kind = spec.kind(setting.hint)
+    head = f"  --{name} {kind}".rstrip()
+    suffix = "" if shown in ("", {}) else f" [{shown}]"
+    return [head, f"      {setting.help}{suffix}"]

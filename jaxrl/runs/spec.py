@@ -1,0 +1,223 @@
+"""A run is data: the same `Run` gives the same bits.
+
+Settings come as one flat set of names, from the command line, a YAML file or Python;
+`make` sorts them into the run's own, those of its data and those of its algorithm, and
+refuses all that is wrong at once.
+"""
+
+import ast
+import dataclasses
+import difflib
+import functools
+import inspect
+import itertools
+import re
+import textwrap
+import typing
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import yaml
+
+from jaxrl import algos, checks
+from jaxrl.algos.presets import preset
+from jaxrl.settings import Count
+from jaxrl.types import Algorithm, OffPolicy, OnPolicy
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class Refused(ValueError):
+    """A user's mistake, to be shown without a traceback."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Run:
+    """All that determines a run."""
+
+    algo: str
+    env: str
+    data: OnPolicy | OffPolicy
+    config: Any
+    seed: Count = 0
+    """Seed of every random draw."""
+    steps: Count = 0
+    """Environment steps in all; 0 takes `epochs` times `steps_per_epoch`."""
+    exp_name: str = ""
+    """Name of the experiment; by default made of algorithm and environment."""
+    out: str = "runs"
+    """Directory that holds the experiments."""
+    env_kwargs: dict = dataclasses.field(default_factory=dict)
+    """Keyword arguments of the environment, as in '{frame_skip: 2}'."""
+    overwrite: bool = False
+    """Remove an earlier run of this name and seed."""
+    wandb: bool = False
+    """Also log to Weights & Biases."""
+
+    @property
+    def module(self) -> Algorithm:
+        return algos.get(self.algo)
+
+    @property
+    def total_steps(self) -> int:
+        """Steps the run will take; on-policy, whole epochs."""
+        per_epoch, epochs = self.data.steps_per_epoch, self.data.epochs
+        if not self.steps:
+            return per_epoch * epochs
+        if isinstance(self.data, OnPolicy):
+            return -(-self.steps // per_epoch) * per_epoch
+        return self.steps
+
+
+class Setting(typing.NamedTuple):
+    """One name that a user can set."""
+
+    owner: Literal["run", "data", "config"]
+    hint: Any
+    default: Any
+    help: str
+
+
+OWN = ("seed", "steps", "exp_name", "out", "env_kwargs", "overwrite", "wandb")
+
+
+@functools.cache
+def documented(cls: type) -> dict[str, str]:
+    """The sentence under each field of a class."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+    body = typing.cast(ast.ClassDef, tree.body[0]).body
+    return {
+        field.target.id: str(doc.value.value)
+        for field, doc in itertools.pairwise(body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(doc, ast.Expr)
+        and isinstance(doc.value, ast.Constant)
+    }
+
+
+def settings_of(algo: str, preset_name: str = "default") -> dict[str, Setting]:
+    """All names that a run of `algo` can set, with the preset's defaults."""
+    module = algos.get(algo)
+    config, data = (
+        (module.Config(), module.DATA)
+        if preset_name == "default"
+        else preset(preset_name, algo)
+    )
+    found = {}
+    for owner, instance in ("data", data), ("config", config):
+        cls: Any = type(instance)
+        hints = typing.get_type_hints(cls, include_extras=True)
+        for name, sentence in documented(cls).items():
+            default = getattr(instance, name)
+            found[name] = Setting(owner, hints[name], default, sentence)  # type: ignore
+    hints = typing.get_type_hints(Run, include_extras=True)
+    for field in dataclasses.fields(Run):
+        if field.name in OWN:
+            default = {} if field.name == "env_kwargs" else field.default
+            sentence = documented(Run)[field.name]
+            found[field.name] = Setting("run", hints[field.name], default, sentence)
+    return found
+
+
+def make(
+    algo: str, env: str, given: Mapping[str, Any], preset_name: str = "default"
+) -> Run:
+    """The run of `algo` in `env` with the settings `given`, as text or as values."""
+    try:
+        known = settings_of(algo, preset_name)
+    except ValueError as error:
+        raise Refused(str(error)) from None
+    faults, values = [], {}
+    for name, value in given.items():
+        if name not in known:
+            faults.append(f"{algo} has no setting {name!r}{suggestion(name, known)}")
+            continue
+        setting = known[name]
+        values[name] = converted(value, setting.hint)
+        if rule := checks.broken_rule(values[name], setting.hint):
+            faults.append(
+                f"{name} is {value!r}, but must be {rule}; the default is "
+                f"{setting.default!r}"
+            )
+    exp_name = values.get("exp_name") or re.sub(r"[^A-Za-z0-9.]+", "-", f"{algo}_{env}")
+    if not NAME.fullmatch(exp_name):
+        faults.append(
+            f"exp_name is {exp_name!r}, but must be letters, digits, '.', '_' and '-', "
+            "and begin with a letter or a digit"
+        )
+    if faults:
+        raise Refused("; ".join(faults))
+    return _assemble(algo, env, known, values | {"exp_name": exp_name})
+
+
+def _assemble(algo: str, env: str, known: Mapping, values: Mapping) -> Run:
+    parts: dict[str, dict] = {"run": {}, "data": {}, "config": {}}
+    for name, setting in known.items():
+        parts[setting.owner][name] = values.get(name, setting.default)
+    module = algos.get(algo)
+    data = type(module.DATA)(**parts["data"])
+    run = Run(algo=algo, env=env, data=data, config=None, **parts["run"])
+    if "total_updates" in parts["config"] and "total_updates" not in values:
+        parts["config"]["total_updates"] = run.total_steps / data.steps_per_epoch
+    return dataclasses.replace(run, config=module.Config(**parts["config"]))
+
+
+def suggestion(name: str, known: Mapping[str, Any] | list[str]) -> str:
+    """'; did you mean ...?' if there is something near."""
+    near = difflib.get_close_matches(name.replace("-", "_"), list(known), 1, 0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def converted(value: Any, hint: Any) -> Any:
+    """`value` as the type of `hint`; as it is, where it cannot be read as that."""
+    if typing.get_origin(hint) is Annotated:
+        hint = typing.get_args(hint)[0]
+    if typing.get_origin(hint) is tuple:
+        items = value.strip("[]() ").split(",") if isinstance(value, str) else value
+        if not isinstance(items, list | tuple):
+            return value
+        inner = typing.get_args(hint)[0]
+        return tuple(converted(item, inner) for item in items if item != "")
+    if hint is dict and isinstance(value, str):
+        try:
+            return yaml.safe_load(value)
+        except yaml.YAMLError:
+            return value
+    if hint is str and isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        whole = hint is int and isinstance(value, float) and value.is_integer()
+        return int(value) if whole else value
+    return _from_text(value.strip(), hint)
+
+
+def _from_text(text: str, hint: Any) -> Any:
+    if hint is bool:
+        words = {"true": True, "yes": True, "on": True, "1": True}
+        words |= {"false": False, "no": False, "off": False, "0": False}
+        return words.get(text.lower(), text)
+    if hint in (int, float):
+        try:
+            number = float(text)
+        except ValueError:
+            return text
+        if hint is float:
+            return number
+        # Exactly, where it is written so; 1e6 is a whole number too.
+        if re.fullmatch(r"[+-]?\d+", text):
+            return int(text)
+        return int(number) if number.is_integer() else text
+    return text
+
+
+def kind(hint: Any) -> str:
+    """What a value of the hint looks like, for a help text."""
+    if typing.get_origin(hint) is Annotated:
+        hint = typing.get_args(hint)[0]
+    if typing.get_origin(hint) is Literal:
+        return "|".join(typing.get_args(hint))
+    if typing.get_origin(hint) is tuple:
+        return "N,N,..."
+    names = {int: "N", float: "X", bool: "[true|false]", str: "TEXT", dict: "YAML"}
+    return names[hint]

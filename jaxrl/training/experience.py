@@ -1,0 +1,68 @@
+"""What was lived through, on the host: rollouts in order, a ring to replay from."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxrl.envs.gym import Stepped
+from jaxrl.types import Box, EnvSpec, Transition
+
+
+class Rollout:
+    """Room for [T, N] steps, filled in order."""
+
+    def __init__(self, steps: int, count: int, spec: EnvSpec) -> None:
+        real = isinstance(spec.action, Box)
+        shape = (spec.action.size,) if real else ()
+        wide = (steps, count, spec.obs_size)
+        fields: list[Any] = [
+            np.zeros(wide, np.float32),
+            np.zeros((steps, count, *shape), np.float32 if real else np.int32),
+            np.zeros((steps, count), np.float32),
+            np.zeros(wide, np.float32),
+            np.zeros((steps, count), bool),
+            np.zeros((steps, count), bool),
+        ]
+        self.data = Transition(*fields)
+
+    def put(self, t: int, obs: np.ndarray, action: np.ndarray, after: Stepped) -> None:
+        places: Any = self.data
+        for place, value in zip(places, (obs, action, *after), strict=True):
+            place[t] = value
+
+
+class Ring:
+    """The last `capacity` transitions, a row of floats each: one gather samples them.
+
+    A row is obs, action, reward, next_obs, terminated. Memory is taken as it fills.
+    """
+
+    def __init__(self, capacity: int, spec: EnvSpec) -> None:
+        self._obs, self._action = spec.obs_size, spec.action.size
+        width = 2 * spec.obs_size + spec.action.size + 2
+        self.rows = np.zeros((capacity, width), np.float32)
+        self.inserted = 0
+
+    def insert(self, obs: np.ndarray, action: np.ndarray, after: Stepped) -> None:
+        """A step of each of N environments in place of the oldest."""
+        a, r, n = self._obs, self._obs + self._action, self._obs + self._action + 1
+        capacity = len(self.rows)
+        for i in range(len(obs)):
+            row = self.rows[self.inserted % capacity]
+            row[:a], row[a:r], row[r] = obs[i], action[i], after.reward[i]
+            row[n:-1], row[-1] = after.next_obs[i], after.terminated[i]
+            self.inserted += 1
+
+    def sample(self, rng: np.random.Generator, *shape: int) -> np.ndarray:
+        """Rows [*shape, width], drawn evenly with replacement."""
+        filled = min(self.inserted, len(self.rows))
+        return self.rows.take(rng.integers(filled, size=shape), axis=0)
+
+
+def unpack(rows: jax.Array, obs_size: int) -> Transition:
+    """Transitions [...] from the ring's rows [..., width]."""
+    obs, next_obs = rows[..., :obs_size], rows[..., -obs_size - 1 : -1]
+    action, reward = rows[..., obs_size : -obs_size - 2], rows[..., -obs_size - 2]
+    terminated = rows[..., -1] > 0
+    return Transition(obs, action, reward, next_obs, terminated, terminated & False)

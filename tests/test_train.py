@@ -1,0 +1,461 @@
+"""From a command to a trained policy."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import yaml
+from support import SPEC, algorithms, small_config
+
+import jaxrl
+from jaxrl.cli.main import main
+from jaxrl.envs import Environments
+from jaxrl.runs import spec as specs
+from jaxrl.runs.logger import Csv, Logger, Stats, clock, merge, table
+from jaxrl.training import acting, host
+from jaxrl.training.experience import Ring, unpack
+from jaxrl.types import Box, Discrete, EnvSpec
+
+CLOCKS = host.CLOCKS
+SMALL_ON = {"steps_per_epoch": 64, "epochs": 2, "hidden": "8"}
+SMALL_OFF = {
+    "steps_per_epoch": 60,
+    "epochs": 2,
+    "hidden": "8",
+    "batch_size": 8,
+    "start_steps": 30,
+    "update_after": 40,
+    "update_every": 20,
+    "num_test_episodes": 1,
+    "max_ep_len": 15,
+}
+
+
+def small(algo, **changes):
+    settings = SMALL_ON if algo in ("vpg", "trpo", "ppo") else SMALL_OFF
+    return settings | changes
+
+
+def train(tmp_path, algo, env, **changes):
+    settings = {"out": str(tmp_path), "overwrite": True} | small(algo, **changes)
+    return jaxrl.train(algo, env, screen=False, **settings)
+
+
+def timeless(history):
+    """The rows without what a clock says."""
+    return [{k: v for k, v in row.items() if k not in CLOCKS} for row in history]
+
+
+# The run
+
+
+@pytest.mark.parametrize("algo", ["vpg", "trpo", "ppo", "ddpg", "td3", "sac"])
+def test_two_runs_of_one_command_write_the_same_table(tmp_path, algo):
+    one = train(tmp_path / "a", algo, "Pendulum-v1")
+    two = train(tmp_path / "b", algo, "Pendulum-v1")
+    other = train(tmp_path / "c", algo, "Pendulum-v1", seed=1)
+    assert timeless(one.history) == timeless(two.history)
+    assert timeless(one.history) != timeless(other.history)
+    total = 128 if algo in ("vpg", "trpo", "ppo") else 120
+    assert one.history[-1]["TotalEnvInteracts"] == total
+    assert all(np.isfinite(x) for x in one.history[-1].values() if x is not None)
+
+
+@pytest.mark.parametrize("algo", ["ppo", "sac"])
+def test_environments_side_by_side(tmp_path, algo):
+    fewer = {"minibatches": 2} if algo == "ppo" else {}
+    result = train(tmp_path, algo, "Pendulum-v1", num_envs=4, **fewer)
+    assert result.history[-1]["TotalEnvInteracts"] == (128 if algo == "ppo" else 120)
+
+
+def test_many_environments_act_through_jit(tmp_path):
+    result = train(tmp_path, "ppo", "CartPole-v1", num_envs=16, minibatches=2)
+    assert result.history[-1]["TotalEnvInteracts"] == 128
+
+
+def test_evaluation_does_not_change_training(tmp_path):
+    with_tests = train(tmp_path / "a", "sac", "Pendulum-v1", num_test_episodes=3)
+    without = train(tmp_path / "b", "sac", "Pendulum-v1", num_test_episodes=0)
+    columns = set(without.history[0]) - set(CLOCKS)
+    assert "AverageTestEpRet" not in columns
+    for a, b in zip(with_tests.history, without.history, strict=True):
+        assert {name: a[name] for name in columns} == {
+            name: b[name] for name in columns
+        }
+
+
+def test_an_epoch_without_an_episode_or_an_update_has_empty_cells(tmp_path):
+    result = train(
+        tmp_path, "sac", "Pendulum-v1", max_ep_len=100, update_after=70, epochs=2
+    )
+    first = result.history[0]
+    assert first["AverageEpRet"] is None
+    assert first["LossQ"] is None
+    assert result.history[1]["LossQ"] is not None
+    text = (result.directory / "progress.csv").read_text()
+    rows = list(csv.DictReader(text.splitlines()))
+    assert rows[0]["AverageEpRet"] == ""
+    assert float(rows[1]["AverageEpRet"]) < 0
+
+
+def test_the_columns_are_spinning_ups_in_its_order(tmp_path):
+    ppo = train(tmp_path, "ppo", "CartPole-v1").history[0]
+    four = lambda name: [f"{kind}{name}" for kind in ("Average", "Std", "Max", "Min")]  # noqa: E731
+    begin = ["Epoch", *four("EpRet"), "EpLen", *four("VVals"), "TotalEnvInteracts"]
+    begin += ["LossPi", "LossV", "DeltaLossPi", "DeltaLossV", "Entropy", "KL"]
+    begin += ["ClipFrac", "StopIter"]
+    assert list(ppo)[: len(begin)] == begin
+    assert {"ExplainedVariance", "LearningRate", *CLOCKS} <= set(ppo)
+    sac = train(tmp_path, "sac", "Pendulum-v1").history[0]
+    begin = ["Epoch", *four("EpRet"), *four("TestEpRet"), "EpLen", "TestEpLen"]
+    begin += ["TotalEnvInteracts", *four("Q1Vals"), *four("Q2Vals"), *four("LogPi")]
+    begin += ["LossPi", "LossQ"]
+    assert list(sac)[: len(begin)] == begin
+
+
+def test_the_directory_says_all_that_determines_the_run(tmp_path):
+    result = train(tmp_path, "td3", "Pendulum-v1", gamma=0.9, seed=3)
+    assert result.directory == tmp_path / "td3-Pendulum-v1" / "td3-Pendulum-v1_s3"
+    config = yaml.safe_load((result.directory / "config.yaml").read_text())
+    assert config["algo"] == "td3"
+    assert config["settings"]["gamma"] == 0.9
+    assert config["settings"]["hidden"] == [8]
+    assert config["machine"]["versions"]["jax"] == jax.__version__
+    assert list((result.directory / "tb").iterdir())
+    for model in ("last", "best"):
+        meta = json.loads(
+            (result.directory / "models" / model / "model.json").read_text()
+        )
+        assert meta["low"] == [-2.0]
+        arrays = np.load(result.directory / "models" / model / "arrays.npz")
+        assert len(arrays.files) == 4  # two layers
+
+
+def test_metrics_of_a_users_own_are_logged(tmp_path):
+    result = jaxrl.train(
+        "ppo",
+        "CartPole-v1",
+        screen=False,
+        out=str(tmp_path),
+        on_epoch=lambda state, step: {"nested/metric": 2 * step},
+        **SMALL_ON | {"epochs": 3},
+    )
+    assert [row.get("nested/metric") for row in result.history] == [128, 256, 384]
+
+
+def test_a_users_own_environment_is_imported_by_name(tmp_path):
+    result = train(tmp_path, "ppo", "own_envs:Count-v0", env_kwargs="{length: 8}")
+    assert result.history[-1]["EpLen"] == 8
+
+
+@pytest.mark.parametrize("fault", ["reward", "observation"])
+def test_a_nan_stops_the_run_and_is_named(tmp_path, fault):
+    with pytest.raises(FloatingPointError, match=f"the {fault} is not finite"):
+        train(tmp_path, "ppo", "own_envs:Count-v0", env_kwargs={"fault": fault})
+
+
+# The environments
+
+
+def test_the_observation_after_a_reset_never_leaks():
+    envs = Environments("own_envs:Count-v0", 2, 0, 1000, {"length": 3})
+    seen = []
+    for _ in range(4):
+        obs = envs.obs[0, 0]
+        after = envs.step(np.zeros((2, 1), np.float32))
+        seen.append(
+            (float(obs), float(after.next_obs[0, 0]), bool(after.terminated[0]))
+        )
+    assert seen == [(0, 1, False), (1, 2, False), (2, 3, True), (0, 1, False)]
+    # the middle of -2 and 6 is 2, for three steps
+    assert [tuple(e) for e in envs.take_finished()] == [(6, 3), (6, 3)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "length", "limit", "terminated"),
+    [
+        ("terminated", 3, 1000, True),
+        ("truncated", 3, 1000, False),
+        ("terminated", 9, 3, False),
+        ("terminated", 3, 3, True),
+    ],
+)
+def test_a_time_limit_is_a_truncation(kind, length, limit, terminated):
+    kwargs = {"length": length, "kind": kind}
+    envs = Environments("own_envs:Count-v0", 1, 0, limit, kwargs)
+    for _ in range(3):
+        after = envs.step(np.zeros((1, 1), np.float32))
+    assert (bool(after.terminated[0]), bool(after.truncated[0])) == (
+        terminated,
+        not terminated,
+    )
+
+
+def test_environments_are_seeded_apart_and_alike():
+    one, same = (Environments("Pendulum-v1", 2, 7, 1000) for _ in "ab")
+    np.testing.assert_array_equal(one.obs, same.obs)
+    assert not np.array_equal(one.obs[0], one.obs[1])
+
+
+def test_mujoco_of_both_versions_steps():
+    for name in ("Hopper-v4", "Hopper-v5"):
+        envs = Environments(name, 1, 0, 1000)
+        assert envs.spec.action == Box((-1.0,) * 3, (1.0,) * 3)
+        assert np.isfinite(envs.step(np.zeros((1, 3), np.float32)).next_obs).all()
+
+
+def test_exactly_start_steps_actions_are_random(tmp_path, monkeypatch):
+    kept = []
+    insert = Ring.insert
+    monkeypatch.setattr(
+        Ring, "insert", lambda self, *row: (kept.append(row[1]), insert(self, *row))
+    )
+    constant = np.float32(0.125)
+    monkeypatch.setattr(
+        acting.Actor, "__call__", lambda self, obs, rng=None: np.full((4, 1), constant)
+    )
+    train(
+        tmp_path, "sac", "Pendulum-v1", num_envs=4, start_steps=30, num_test_episodes=0
+    )
+    actions = np.concatenate(kept).ravel()
+    assert len(actions) == 120
+    assert (actions[:30] != constant).all()
+    assert (actions[30:] == constant).all()
+
+
+# Acting and experience
+
+
+@algorithms
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("activation", ["tanh", "relu", "elu", "gelu", "silu"])
+def test_the_numpy_policy_is_the_algorithms(algo, normalize, activation, key):
+    config = small_config(algo, normalize_obs=normalize, activation=activation)
+    state = algo.init(key, SPEC, config)
+    obs = np.asarray(3 * jax.random.normal(key, (200, 3)))
+    policy = acting.numpy_policy(state)
+    np.testing.assert_allclose(policy(obs), algo.act(state, obs), atol=1e-6)
+
+
+@algorithms
+def test_the_numpy_policy_explores_alike(algo, key):
+    state = algo.init(key, SPEC, small_config(algo))
+    obs = np.ones((20_000, 3), np.float32)
+    ours = acting.numpy_policy(state)(obs, np.random.default_rng(0))
+    theirs = np.asarray(algo.act(state, obs, key))
+    np.testing.assert_allclose(ours.mean(0), theirs.mean(0), atol=0.02)
+    np.testing.assert_allclose(ours.std(0), theirs.std(0), rtol=0.03)
+
+
+def test_the_numpy_policy_chooses_by_the_logits(key):
+    from jaxrl.algos import ppo
+
+    state = ppo.init(key, EnvSpec(3, Discrete(3)), ppo.Config(initializer="uniform"))
+    obs = np.full((30_000, 3), 2.0, np.float32)
+    logits = state.networks.actor.apply(state.actor.params, obs[:1]).logits
+    chosen = acting.numpy_policy(state)(obs, np.random.default_rng(0))
+    frequencies = np.bincount(chosen, minlength=3) / len(obs)
+    np.testing.assert_allclose(frequencies, jax.nn.softmax(logits)[0], atol=0.01)
+
+
+def test_the_ring_gives_back_what_was_put_in():
+    envs = Environments("own_envs:Count-v0", 1, 0, 1000, {"length": 3})
+    ring = Ring(4, envs.spec)
+    for step in range(6):
+        obs = envs.obs.copy()
+        action = np.full((1, 1), step / 10, np.float32)
+        ring.insert(obs, action, envs.step(action))
+    rows = unpack(ring.rows, envs.spec.obs_size)
+    # steps 4 and 5 stand where 0 and 1 were; a step of the action is 4 units of reward
+    np.testing.assert_allclose(rows.obs[:, 0], [1, 2, 2, 0])
+    np.testing.assert_allclose(rows.next_obs[:, 0], [2, 3, 3, 1])
+    np.testing.assert_allclose(rows.action[:, 0], [0.4, 0.5, 0.2, 0.3], rtol=1e-6)
+    np.testing.assert_allclose(rows.reward, [3.6, 4.0, 2.8, 3.2], rtol=1e-5)
+    np.testing.assert_array_equal(rows.terminated, [False, True, True, False])
+
+
+def test_the_ring_samples_every_filled_row_and_no_other():
+    ring = Ring(10, EnvSpec(1, Box((-1.0,), (1.0,))))
+    ring.rows[:, 0] = np.arange(10)
+    ring.inserted = 6
+    drawn = ring.sample(np.random.default_rng(0), 50, 8)
+    assert drawn.shape == (50, 8, 5)
+    assert set(drawn[..., 0].ravel()) == set(range(6))
+
+
+# The logger
+
+
+def test_merged_statistics_are_those_of_the_pooled_samples():
+    rng = np.random.default_rng(0)
+    parts = [rng.normal(5, 3, size) for size in (1, 0, 7, 100)]
+    total = Stats()
+    for part in parts:
+        total = merge(total, Stats.of(part))
+    pooled = np.concatenate(parts)
+    assert total.n == 108
+    np.testing.assert_allclose(
+        [total.mean, total.std, total.min, total.max],
+        [pooled.mean(), pooled.std(), pooled.min(), pooled.max()],
+    )
+
+
+def test_a_metric_that_comes_late_is_refused(tmp_path):
+    logger = Logger(tmp_path, ["a"], set())
+    logger.store(a=1)
+    logger.dump(1)
+    logger.store(late=1)
+    with pytest.raises(ValueError, match="late was not in the first row"):
+        logger.dump(2)
+    logger.close()
+
+
+def test_the_table_and_the_clock_read_well():
+    assert clock(3725.4) == "1:02:05"
+    lines = table({"Epoch": 1, "AverageEpRet": None}.items()).splitlines()
+    assert lines[1].split() == ["|", "Epoch", "|", "1", "|"]
+    assert lines[2].split() == ["|", "AverageEpRet", "|", "|"]
+    assert len({len(line) for line in lines}) == 1
+
+
+def test_csv_rows_are_on_the_disk_at_once(tmp_path):
+    sink = Csv(tmp_path / "progress.csv")
+    sink.write({"a": 1, "b": None}, 1)
+    assert (tmp_path / "progress.csv").read_text() == "a,b\n1,\n"
+    sink.close()
+
+
+# The command
+
+
+COMMAND = "from jaxrl.cli.main import main; raise SystemExit(main())"
+
+
+def jaxrl_command(*words):
+    return subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from jaxrl.cli.main import main; raise SystemExit(main())",
+        ]
+        + [str(word) for word in words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_command_trains_and_says_where(tmp_path):
+    done = jaxrl_command(
+        *("train", "ppo", "--env", "CartPole-v1", "--out", tmp_path, "--epochs=2"),
+        *("--steps-per-epoch", "64", "--hidden", "8,8", "--exp_name", "5"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "epoch 2  128/128 steps" in done.stdout
+    assert f"results in {tmp_path}/5/5_s0" in done.stdout
+    again = jaxrl_command(
+        "train", "ppo", "--env", "CartPole-v1", "--out", tmp_path, "--exp_name", "5"
+    )
+    assert again.returncode == 2
+    assert "holds a run already" in again.stderr
+    assert "--overwrite" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["trian"], "jaxrl has no command 'trian'; did you mean 'train'?"),
+        (["train"], "no algorithm; choose vpg, trpo, ppo, ddpg, td3, sac"),
+        (["train", "sca"], "there is no algorithm 'sca'; did you mean 'sac'?"),
+        (["train", "sac"], "no environment"),
+        (["train", "sac", "--env", "Hoper-v4"], "did you mean Hopper-v4"),
+        (["train", "sac", "--env", "nomodule:X-v0"], "cannot import 'nomodule'"),
+        (
+            ["train", "sac", "--env", "Pendulum-v1", "--gama", "1"],
+            "sac has no setting 'gama'; did you mean 'gamma'?",
+        ),
+        (["train", "sac", "--env", "Pendulum-v1", "--lr", "fast"], "lr is 'fast'"),
+        (["train", "sac", "--env", "Pendulum-v1", "--gamma", "1.5"], "in [0, 1]"),
+        (["train", "sac", "--env", "CartPole-v1"], "discrete actions"),
+        (["train", "sac", "--env", "Pendulum-v1", "stray", "word"], "follows no flag"),
+        (["train", "ppo", "--env", "CartPole-v1", "--preset", "x"], "no preset 'x'"),
+        (["train", "ppo", "--env", "CartPole-v1", "--exp_name", "../x"], "exp_name"),
+        (
+            ["train", "ppo", "--env", "CartPole-v1", "--config", "none.yaml"],
+            "cannot read",
+        ),
+        (["train", "ppo", "--env", "CartPole-v1", "--env_kwargs", "3"], "a mapping"),
+        (["train", "ppo", "--env", "CartPole-v1", "--num_envs", "3"], "multiple of 3"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_mistakes_end_in_a_sentence_and_leave_nothing(
+    words, sentence, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert len(error.splitlines()) <= 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_of_settings_gives_way_to_flags(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("run.yaml").write_text(
+        "algo: ppo\nenv: CartPole-v1\npi_lr: 1e-3\nhidden: [8]\nsteps-per-epoch: 64\n"
+        "steps: 64\nseed: 7\n"
+    )
+    assert main(["train", "--config", "run.yaml", "--seed", "2"]) == 0
+    path = Path("runs/ppo-CartPole-v1/ppo-CartPole-v1_s2/config.yaml")
+    config = yaml.safe_load(path.read_text())
+    assert config["settings"]["pi_lr"] == 1e-3
+    assert config["seed"] == 2
+    assert "1e-3" not in capsys.readouterr().err
+
+
+@algorithms
+def test_help_names_every_setting(algo, capsys):
+    name = algo.__name__.rpartition(".")[2]
+    assert main(["train", name, "--help"]) == 0
+    text = capsys.readouterr().out
+    for setting in algo.Config.__dataclass_fields__:
+        assert f"--{setting}" in text
+    for setting in type(algo.DATA).__dataclass_fields__:
+        assert f"--{setting}" in text
+
+
+def test_the_first_help_does_not_import_jax():
+    code = "import sys; from jaxrl.cli.main import main; main(['--help']); "
+    code += "raise SystemExit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_steps_in_all_are_kept_and_decay_ends_with_them():
+    run = specs.make("ppo", "CartPole-v1", {"steps": "1e4"})
+    assert run.total_steps == 10240  # whole epochs of 2048
+    assert run.config.total_updates == 5
+    assert specs.make("sac", "Pendulum-v1", {"steps": 777}).total_steps == 777
+
+
+# Learning
+
+
+def test_ppo_learns_the_cart_pole(tmp_path):
+    result = jaxrl.train(
+        "ppo", "CartPole-v1", steps=30_000, out=str(tmp_path), screen=False
+    )
+    assert result.history[-1]["AverageEpRet"] >= 475
+
+
+def test_sac_learns_the_pendulum(tmp_path):
+    settings = {"hidden": (64, 64), "lr": 1e-3, "batch_size": 128, "start_steps": 1000}
+    settings |= {"steps": 8000, "steps_per_epoch": 1000, "out": str(tmp_path)}
+    result = jaxrl.train("sac", "Pendulum-v1", screen=False, **settings)
+    best = max(row["AverageTestEpRet"] for row in result.history)
+    assert best >= -200
