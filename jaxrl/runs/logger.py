@@ -222,9 +222,16 @@ def clock(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
 
 
+def _shown(value: Any) -> str:
+    """Three digits of a real number, all of a whole one."""
+    if value is None:
+        return ""
+    return f"{value:.0f}" if float(value).is_integer() else f"{value:.3g}"
+
+
 def table(items: Iterable[tuple[str, Any]]) -> str:
     """Spinning Up's box of names and values."""
-    rows = [(name, "" if x is None else f"{x:8.3g}") for name, x in items]
+    rows = [(name, _shown(x)) for name, x in items]
     wide = max(len(name) for name, _ in rows)
     rule = "-" * (wide + 22)
     lines = [f"| {name:>{wide}} | {text:>15} |" for name, text in rows]
