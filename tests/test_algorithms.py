@@ -77,7 +77,7 @@ def test_the_critic_predicts_in_the_units_of_the_rewards(algo):
     batch = fake_batch(algo, jax.random.key(1))
     ended = jnp.ones_like(batch.terminated)
     batch = batch._replace(reward=500 + 0 * batch.reward, terminated=ended)
-    state, metrics = updated(algo, start(algo, vf_lr=0.01), 30, batch)
+    _, metrics = updated(algo, start(algo, vf_lr=0.01), 30, batch)
     np.testing.assert_allclose(metrics["VVals"], 500, rtol=0.01)
 
 

@@ -19,12 +19,13 @@ ALLOWED = {
     "envs": {"types"},
     "policy": set(),
     "runs": {"types", "settings", "checks", "algos"},
-    "training": {"types", "maths", "algos", "envs", "policy", "runs"},
+    "training": {"types", "checks", "maths", "algos", "envs", "policy", "runs"},
     "cli": {"__version__", "algos", "runs", "training"},
 }
 # Third parties that only some rooms may name.
 ONLY = {
     "gymnasium": {"envs"},
+    "envpool": {"envs"},
     "flax": {"maths"},
     "mpi4py": {"parallel"},
     "orbax": {"runs"},

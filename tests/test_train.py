@@ -14,7 +14,7 @@ from support import SPEC, algorithms, small_config
 
 import jaxrl
 from jaxrl.cli.main import main
-from jaxrl.envs import Environments
+from jaxrl.envs.gym import Environments
 from jaxrl.runs import spec as specs
 from jaxrl.runs.logger import Csv, Logger, Stats, clock, merge, table
 from jaxrl.training import acting, host
@@ -207,6 +207,17 @@ def test_mujoco_of_both_versions_steps():
         envs = Environments(name, 1, 0, 1000)
         assert envs.spec.action == Box((-1.0,) * 3, (1.0,) * 3)
         assert np.isfinite(envs.step(np.zeros((1, 3), np.float32)).next_obs).all()
+
+
+def test_envpool_is_an_extra_that_says_how_to_get_it(tmp_path):
+    try:
+        import envpool  # noqa: F401
+    except ImportError:
+        with pytest.raises(specs.Refused, match=r"pip install 'jaxrl\[envpool\]'"):
+            train(tmp_path, "ppo", "envpool/CartPole-v1")
+        return
+    result = train(tmp_path, "ppo", "envpool/CartPole-v1", num_envs=4, minibatches=2)
+    assert result.history[-1]["EpLen"] > 5
 
 
 def test_exactly_start_steps_actions_are_random(tmp_path, monkeypatch):

@@ -1,5 +1,21 @@
-"""Environments: gymnasium's at the border of the library, and pure ones in JAX."""
+"""Environments: gymnasium's and EnvPool's on the host, and pure ones in JAX."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from jaxrl.envs.gym import Environments, spec_of
+from jaxrl.envs.pool import PREFIX, Pool
 
-__all__ = ["Environments", "spec_of"]
+__all__ = ["make", "spec_of"]
+
+
+def make(
+    env_id: str,
+    count: int,
+    seed: int,
+    max_ep_len: int,
+    env_kwargs: Mapping[str, Any] | None = None,
+) -> Environments | Pool:
+    """N environments: of `Hopper-v4`, `module:Id-v0` or `envpool/Hopper-v4`."""
+    kind = Pool if env_id.startswith(PREFIX) else Environments
+    return kind(env_id, count, seed, max_ep_len, env_kwargs)

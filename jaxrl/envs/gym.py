@@ -84,7 +84,7 @@ class Environments:
             np.zeros(count, bool),
             np.zeros(count, bool),
         )
-        _refuse_nan("action", action)
+        refuse_nan("action", action)
         for i, env in enumerate(self.envs):
             obs, reward, terminated, truncated, _ = env.step(self._to_env[i](action[i]))
             after.next_obs[i] = np.ravel(obs)
@@ -99,8 +99,8 @@ class Environments:
                 self._returned[i], self._length[i] = 0.0, 0
                 obs, _ = env.reset()
             self.obs[i] = np.ravel(obs)
-        _refuse_nan("reward", after.reward)
-        _refuse_nan("observation", after.next_obs)
+        refuse_nan("reward", after.reward)
+        refuse_nan("observation", after.next_obs)
         return after
 
     def take_finished(self) -> list[Episode]:
@@ -113,7 +113,7 @@ class Environments:
             env.close()
 
 
-def _refuse_nan(name: str, values: np.ndarray) -> None:
+def refuse_nan(name: str, values: np.ndarray) -> None:
     if not math.isfinite(values.sum()):  # one pass; a sum of infinities is not finite
         raise FloatingPointError(f"the {name} is not finite: {values}")
 

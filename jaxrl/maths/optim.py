@@ -52,7 +52,7 @@ def descend_each(
     parts: Any,
     *args: Any,
     go: jax.Array,
-    accept: Callable[[Any], jax.Array] = lambda aux: jnp.array(True),
+    accept: Callable[[Any], jax.Array] | None = None,
     pmean: Pmean,
 ) -> tuple[Net, jax.Array, jax.Array]:
     """A step for each of `parts`, as long as `go`; also how many, and `go` in the end.
@@ -63,6 +63,8 @@ def descend_each(
 
     def step(net: Net, part: Any) -> tuple[Net, jax.Array]:
         moved, aux = descend(net, tx, loss, part, *args, pmean=pmean)
+        if accept is None:
+            return moved, jnp.array(True)
         good = accept(pmean(aux))
         return jax.tree.map(lambda x, y: jnp.where(good, x, y), moved, net), good
 

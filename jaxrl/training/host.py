@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxrl.envs import Environments
+from jaxrl import checks, envs
 from jaxrl.runs import directory
 from jaxrl.runs.logger import Logger, Row, Screen, Wandb
 from jaxrl.runs.spec import Refused, Run
@@ -65,9 +65,9 @@ class Trainer:
         try:
             self.envs = self._environments(self.data.num_envs, int(env_seed))
             init = jax.jit(self.algo.init, static_argnums=1)
-            self.algo.init(jax.random.key(0), self.envs.spec, run.config)
             key = jax.random.key(int(init_seed))
-            self.state = init(key, self.envs.spec, run.config)
+            config = checks.config(run.config, self.algo.Config)
+            self.state = init(key, self.envs.spec, config)
             self._learn, shapes = self._compile()
         except ValueError as error:
             raise Refused(str(error)) from None
@@ -86,9 +86,9 @@ class Trainer:
         for sink in filter(None, (self.screen, self._wandb())):
             self.logger.add_sink(sink)
 
-    def _environments(self, count: int, seed: int) -> Environments:
+    def _environments(self, count: int, seed: int) -> Any:
         run = self.run
-        return Environments(run.env, count, seed, self.data.max_ep_len, run.env_kwargs)
+        return envs.make(run.env, count, seed, self.data.max_ep_len, run.env_kwargs)
 
     def _wandb(self) -> Wandb | None:
         if not self.run.wandb:

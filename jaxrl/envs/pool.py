@@ -1,0 +1,86 @@
+"""EnvPool's environments: stepped in C++, all at once."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from jaxrl.envs.gym import Episode, Stepped, refuse_nan, spec_of
+
+PREFIX = "envpool/"
+
+
+class Pool:
+    """N environments of EnvPool, each reset as soon as its episode ends."""
+
+    def __init__(
+        self,
+        env_id: str,
+        count: int,
+        seed: int,
+        max_ep_len: int,
+        env_kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        name = env_id.removeprefix(PREFIX)
+        self._pool = _make(name, count, seed, dict(env_kwargs or {}))
+        self.spec = spec_of(self._pool)
+        self.finished: list[Episode] = []
+        self._max_ep_len = max_ep_len
+        self._returned, self._length = np.zeros(count), np.zeros(count, int)
+        self.obs = self._flat(self._pool.reset()[0])
+
+    def step(self, action: np.ndarray) -> Stepped:
+        """One step in each; finished episodes are added to `finished`."""
+        refuse_nan("action", action)
+        obs, reward, terminated, truncated, _ = self._pool.step(
+            self.spec.action.scale(action)
+        )
+        self._returned += reward
+        self._length += 1
+        truncated = (truncated | (self._length >= self._max_ep_len)) & ~terminated
+        after = Stepped(
+            reward.astype(np.float32), self._flat(obs), terminated, truncated
+        )
+        refuse_nan("reward", after.reward)
+        refuse_nan("observation", after.next_obs)
+        self.obs = after.next_obs.copy()
+        over = np.flatnonzero(terminated | truncated).astype(np.int32)
+        if len(over):
+            for i in over:
+                episode = Episode(float(self._returned[i]), int(self._length[i]))
+                self.finished.append(episode)
+            self._returned[over], self._length[over] = 0, 0
+            self.obs[over] = self._flat(self._pool.reset(over)[0])
+        return after
+
+    def take_finished(self) -> list[Episode]:
+        """The episodes finished since the last call."""
+        finished, self.finished = self.finished, []
+        return finished
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def _flat(self, obs: np.ndarray) -> np.ndarray:
+        return obs.reshape(len(obs), -1).astype(np.float32)
+
+
+def _make(name: str, count: int, seed: int, env_kwargs: dict[str, Any]) -> Any:
+    try:
+        import envpool
+    except ImportError:
+        raise ValueError(
+            f"{PREFIX}{name} needs the package envpool; install it with pip install "
+            "'jaxrl[envpool]'"
+        ) from None
+    if name not in envpool.list_all_envs():
+        raise ValueError(
+            f"EnvPool has no environment {name!r}; envpool.list_all_envs() has them all"
+        )
+    return envpool.make(
+        name,
+        env_type="gymnasium",
+        num_envs=count,
+        seed=seed % 2**31,
+        **env_kwargs,
+    )
