@@ -1,4 +1,4 @@
-"""The project's checks: `nox` runs lint, types and tests; `nox -s bench` measures."""
+"""The project's checks: lint, types and tests; on demand bench and learn."""
 
 import nox
 
@@ -40,3 +40,10 @@ def bench(session: nox.Session) -> None:
     """Speed of the update functions; arguments after `--` go to the script."""
     install(session, "-e", ".")
     session.run("python", "benchmarks/update.py", *session.posargs)
+
+
+@nox.session
+def learn(session: nox.Session) -> None:
+    """Learning with the default settings, against marks; takes hours."""
+    install(session, "-e", ".")
+    session.run("python", "benchmarks/learn.py", *session.posargs)
