@@ -16,8 +16,8 @@ def spec(spec: EnvSpec, algo: str, needs: Literal["any", "bounded"]) -> None:
     """Refuses, in one sentence, a space that the algorithm cannot act in."""
     if not isinstance(spec, EnvSpec):
         raise TypeError(
-            f"{algo}.init takes an EnvSpec, got {type(spec).__name__}; make one with "
-            "jaxrl.envs.spec_of(env)"
+            f"{algo}.init takes a jaxrl.types.EnvSpec, got a {type(spec).__module__}."
+            f"{type(spec).__name__}; make one with jaxrl.envs.spec_of(env)"
         )
     if needs == "any":
         return
@@ -35,15 +35,33 @@ def spec(spec: EnvSpec, algo: str, needs: Literal["any", "bounded"]) -> None:
 
 def batch(batch: Transition, algo: str, axes: tuple[str, ...]) -> None:
     """Refuses a batch whose leading axes are not `axes`: ("T", "N") or ("B",)."""
-    want = f"[{', '.join(axes)}]"
-    for name, rank in (("reward", 0), ("terminated", 0), ("truncated", 0), ("obs", 1)):
-        shape = np.shape(getattr(batch, name))
-        if len(shape) != len(axes) + rank:
-            trailing = f"[{', '.join((*axes, 'obs_size'))}]" if rank else want
-            raise ValueError(
-                f"{algo}.update takes transitions {want}, but {name} has shape {shape} "
-                f"where {trailing} is due"
-            )
+    if not isinstance(batch, Transition):
+        raise TypeError(
+            f"{algo}.update takes a jaxrl.types.Transition, got {type(batch).__name__}"
+        )
+    shapes = {name: np.shape(x) for name, x in batch._asdict().items()}
+    lead, rank = shapes["reward"], len(axes)
+    faults = [
+        f"{name} has shape {shape}"
+        for name, shape in shapes.items()
+        if shape[:rank] != lead
+        or len(shape) not in _ranks(name, rank)
+        or shape[rank:] != shapes[name.removeprefix("next_")][rank:]
+    ]
+    if faults or len(lead) != rank or 0 in lead:
+        faults = faults or [f"reward has shape {lead}"]
+        raise ValueError(
+            f"{algo}.update takes transitions [{', '.join(axes)}], at least one, with "
+            f"`obs` and `next_obs` [{', '.join((*axes, 'obs_size'))}] and a number for "
+            f"each reward and flag, but {' and '.join(faults)}"
+        )
+
+
+def _ranks(name: str, lead: int) -> tuple[int, ...]:
+    """Ranks that a field may have: discrete actions are numbers, real ones vectors."""
+    if name == "action" and lead == 2:
+        return (lead, lead + 1)
+    return (lead + 1,) if name in ("obs", "next_obs", "action") else (lead,)
 
 
 def config(config: T, cls: type[T]) -> T:
@@ -92,7 +110,8 @@ def broken_rule(value: Any, hint: Any) -> str:
 
 def _is_real(value: Any) -> bool:
     if isinstance(value, jax.Array | np.ndarray | np.number):
-        return bool(jnp.isdtype(value.dtype, ("integral", "real floating")))
+        real = jnp.isdtype(value.dtype, ("integral", "real floating"))
+        return bool(real) and value.ndim == 0
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

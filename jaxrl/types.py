@@ -57,7 +57,10 @@ class Box:
         if not self.low:
             raise ValueError("a Box has at least one dimension, got none")
         if not all(low < high for low, high in zip(self.low, self.high, strict=True)):
-            raise ValueError(f"each low bound is below its high one, got {self}")
+            raise ValueError(
+                f"each low bound must be below its high one, got {self}; is "
+                "their order right?"
+            )
 
     @property
     def size(self) -> int:
@@ -105,6 +108,20 @@ class EnvSpec:
 
     obs_size: int
     action: Box | Discrete
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.obs_size, int | np.integer)
+        if not whole or isinstance(self.obs_size, bool) or self.obs_size < 1:
+            raise ValueError(
+                f"obs_size is {self.obs_size!r}, but must be a whole number from 1 on: "
+                "the numbers in one observation"
+            )
+        if not isinstance(self.action, Box | Discrete):
+            raise ValueError(
+                f"action is a {type(self.action).__module__}."
+                f"{type(self.action).__name__}, but must be a jaxrl.types.Box or "
+                "Discrete; jaxrl.envs.spec_of(env) makes both"
+            )
 
 
 @settings.pytree

@@ -10,7 +10,9 @@ from support import SPEC, algorithms, fake_batch, is_on_policy, small_config
 from jaxrl import algos, envs
 from jaxrl.algos import ppo, sac
 from jaxrl.algos.presets import preset
-from jaxrl.types import Box, EnvSpec
+from jaxrl.envs.pure import PROBES
+from jaxrl.training import fused
+from jaxrl.types import Box, EnvSpec, OffPolicy
 
 
 class Space(gym.Env):
@@ -50,13 +52,34 @@ def test_a_dict_observation_is_refused():
 def test_other_action_spaces_are_refused():
     sentence = refusal(envs.spec_of, Space(BOX, gym.spaces.MultiBinary(3)))
     assert "Box and Discrete" in sentence
-    assert "MultiBinary" in sentence
+    assert "MultiBinary(3)" in sentence
+
+
+def test_whole_numbers_in_a_box_are_refused():
+    whole = gym.spaces.Box(0, 9, (2,), np.int64)
+    assert "real Box" in refusal(envs.spec_of, Space(BOX, whole))
+
+
+def test_a_name_in_place_of_an_environment_is_refused():
+    sentence = refusal(envs.spec_of, "CartPole-v1", kind=TypeError)
+    assert "gymnasium.make" in sentence
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.5, "3", None, True])
+def test_an_observation_has_at_least_one_number(size):
+    assert "obs_size is" in refusal(EnvSpec, size, Box((-1.0,), (1.0,)))
+
+
+def test_a_space_of_gymnasium_in_a_spec_is_refused():
+    sentence = refusal(EnvSpec, 3, BOX)
+    assert "gymnasium.spaces.box.Box" in sentence
+    assert "spec_of" in sentence
 
 
 @algorithms
 def test_an_environment_in_place_of_its_spec_is_refused_with_the_way_out(algo, key):
     sentence = refusal(algo.init, key, Space(BOX, BOX), kind=TypeError)
-    assert "takes an EnvSpec, got Space" in sentence
+    assert "takes a jaxrl.types.EnvSpec, got a test_bad_input.Space" in sentence
     assert "jaxrl.envs.spec_of(env)" in sentence
 
 
@@ -112,7 +135,58 @@ def test_a_batch_of_the_wrong_rank_is_refused(algo, key):
     lead = (16,) if is_on_policy(algo) else (8, 4)
     sentence = refusal(algo.update, state, fake_batch(algo, key, lead=lead))
     assert "takes transitions [" in sentence
-    assert "reward has shape" in sentence
+    assert " has shape" in sentence
+
+
+@algorithms
+@pytest.mark.parametrize("field", ["obs", "action", "reward", "next_obs", "terminated"])
+def test_a_field_that_would_be_broadcast_is_refused(algo, key, field):
+    state = algo.init(key, SPEC, small_config(algo))
+    batch = fake_batch(algo, key)
+    broken = batch._replace(**{field: getattr(batch, field)[:1]})
+    assert "has shape" in refusal(algo.update, state, broken)
+
+
+@algorithms
+def test_actions_of_the_wrong_rank_or_size_are_refused(algo, key):
+    state = algo.init(key, SPEC, small_config(algo))
+    batch = fake_batch(algo, key)
+    with pytest.raises(ValueError, match="shape"):
+        algo.update(state, batch._replace(action=batch.action[..., 0]))
+
+
+@algorithms
+def test_an_empty_batch_is_refused(algo, key):
+    state = algo.init(key, SPEC, small_config(algo))
+    empty = jax.tree.map(lambda x: x[:0], fake_batch(algo, key))
+    assert "at least one" in refusal(algo.update, state, empty)
+
+
+@algorithms
+def test_a_plain_tuple_is_not_a_batch(algo, key):
+    state = algo.init(key, SPEC, small_config(algo))
+    batch = tuple(fake_batch(algo, key))
+    assert "Transition" in refusal(algo.update, state, batch, kind=TypeError)
+
+
+def test_several_values_for_one_setting_are_refused(key):
+    rates = jnp.array([1e-3, 1e-4])
+    assert "lr is" in refusal(sac.init, key, SPEC, sac.Config(lr=rates))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"num_envs": 64}, "must be a multiple of num_envs"),
+        ({"steps_per_epoch": 75}, "must be a multiple of update_every"),
+        ({"steps_per_epoch": "100"}, "steps_per_epoch is '100'"),
+        ({"num_envs": 0}, "num_envs is 0"),
+    ],
+)
+def test_data_that_would_leave_steps_out_is_refused(key, changes, words):
+    data = OffPolicy(**{"steps_per_epoch": 100} | changes)
+    sentence = refusal(fused.train, key, sac, PROBES["both"], None, data)
+    assert words in sentence
 
 
 def test_ppo_refuses_more_minibatches_than_steps(key):

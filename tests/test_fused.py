@@ -58,6 +58,13 @@ def test_runs_map_over_seeds_and_settings():
     np.testing.assert_allclose(together[1], alone, rtol=1e-3)
 
 
+def test_the_learning_rate_falls_over_the_run():
+    _, history = fused.train(
+        jax.random.key(0), ppo, PROBES["both"], small_config(ppo, pi_lr=0.3), SHORT
+    )
+    np.testing.assert_allclose(history["LearningRate"], [0.3, 0.2, 0.1], rtol=1e-5)
+
+
 def test_updates_begin_when_they_should():
     late = OffPolicy(**vars(REPLAY) | {"update_after": 40})
     _, history = jax.jit(

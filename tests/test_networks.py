@@ -71,9 +71,7 @@ def test_one_default_network_can_be_kept(key):
 def test_an_actor_of_the_wrong_kind_is_refused(algo, key):
     wrong = jax.Array if is_on_policy(algo) else Gaussian
     own = nets.Networks(OwnActor(wrong), OwnCritic())
-    with pytest.raises(
-        ValueError, match=r"the actor OwnActor must give an? .*\(1, 2\)"
-    ):
+    with pytest.raises(ValueError, match=r"the actor OwnActor must give an? .*2\]"):
         algo.init(key, SPEC, networks=own)
 
 
@@ -81,6 +79,60 @@ def test_a_critic_that_keeps_its_last_axis_is_refused(key):
     default = nets.squashed(SPEC, sac.Config())
     with pytest.raises(ValueError, match=r"must give one value .*take \[\.\.\., 0\]"):
         sac.init(key, SPEC, networks=default._replace(critic=OwnTrunk(1)))
+
+
+class Flat(nn.Module):
+    """Right for rows of one leading axis only."""
+
+    @nn.compact
+    def __call__(self, obs, action):
+        return OwnTrunk(1)(obs, action)[:, 0]
+
+
+class Lists(nn.Module):
+    sizes: list
+
+    @nn.compact
+    def __call__(self, obs, action):
+        return OwnTrunk(1)(obs, action)[..., 0]
+
+
+class Dropping(nn.Module):
+    @nn.compact
+    def __call__(self, obs, action):
+        x = nn.Dropout(0.5, deterministic=False)(obs)
+        return OwnTrunk(1)(x, action)[..., 0]
+
+
+class OnlyObs(nn.Module):
+    @nn.compact
+    def __call__(self, obs):
+        return OwnTrunk(1)(obs)[..., 0]
+
+
+@pytest.mark.parametrize(
+    ("critic", "words"),
+    [
+        (Flat(), "must give one value for each row"),
+        (Lists([1, 2]), "tuples in place of lists"),
+        (Dropping(), "cannot be called"),
+        (OnlyObs(), "cannot be called"),
+        (OwnCritic, "must be an instance of a Linen module"),
+        (None, "must be an instance of a Linen module"),
+    ],
+    ids=["flat", "lists", "dropout", "one input", "class", "none"],
+)
+def test_what_does_not_fit_is_refused_in_a_sentence(critic, words, key):
+    default = nets.squashed(SPEC, sac.Config())
+    with pytest.raises((ValueError, TypeError), match=words) as caught:
+        sac.init(key, SPEC, networks=default._replace(critic=critic))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_plain_pair_of_networks_is_refused(key):
+    pair = tuple(nets.squashed(SPEC, sac.Config()))
+    with pytest.raises(TypeError, match="Networks"):
+        sac.init(key, SPEC, networks=pair)
 
 
 def test_a_module_with_state_is_refused(key):

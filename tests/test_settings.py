@@ -297,9 +297,9 @@ def test_a_box_is_bounded_if_all_its_bounds_are_finite():
     ("low", "high", "message"),
     [
         ((0.0, 0.0), (1.0,), "as many low as high bounds, got 2 and 1"),
-        ((1.0,), (0.0,), "each low bound is below its high one"),
-        ((0.0, 1.0), (1.0, 1.0), "each low bound is below its high one"),
-        ((math.nan,), (1.0,), "each low bound is below its high one"),
+        ((1.0,), (0.0,), "each low bound must be below its high one"),
+        ((0.0, 1.0), (1.0, 1.0), "each low bound must be below its high one"),
+        ((math.nan,), (1.0,), "each low bound must be below its high one"),
     ],
 )
 def test_bounds_that_bound_nothing_are_refused(low, high, message):

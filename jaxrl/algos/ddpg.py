@@ -60,9 +60,10 @@ def init(
     config: Config = Config(),
     networks: nets.Networks | None = None,
 ) -> State:
+    """A fresh state for environments like `spec`."""
     checks.spec(spec, "ddpg", needs="bounded")
     cfg = checks.config(config, Config)
-    networks = networks or nets.deterministic(spec, cfg)
+    networks = nets.check(networks or nets.deterministic(spec, cfg))
     actor, critic = critics.init_with_actor(networks, 1, spec, jax.Array, key)
     return State(
         actor=optim.create(actor, optax.adam(cfg.pi_lr)),

@@ -44,7 +44,7 @@ class Config:
     train_v_iters: Count = 10
     """Passes over the batch that train the value function."""
     minibatches: Size = 32
-    """Parts of a pass, each one gradient step; 1 takes the whole batch at once."""
+    """Parts of a pass, each one gradient step; a remainder of the steps sits out."""
     refresh_advantages: bool = True
     """Compute advantages anew before each pass, with the critic as it is then."""
     target_kl: Limit = float("inf")
@@ -84,9 +84,10 @@ def init(
     config: Config = Config(),
     networks: nets.Networks | None = None,
 ) -> State:
+    """A fresh state for environments like `spec`."""
     checks.spec(spec, "ppo", needs="any")
     cfg = checks.config(config, Config)
-    networks = networks or nets.stochastic(spec, cfg)
+    networks = nets.check(networks or nets.stochastic(spec, cfg))
     nets_key, shuffle_key = jax.random.split(key)
     actor, critic = nets.init_stochastic(networks, nets_key, spec)
     return State(
@@ -190,10 +191,9 @@ def update(
     labels = judged.labels(start.return_norm, pmean)
     sample = Sample(rollout.obs, rollout.action, old, *labels)
     end, info = learn(start, rollout, sample, shuffle_key, pmean)
-
     _, before = actor_loss(start.actor.params, sample, networks, state.config)
     _, after = actor_loss(end.actor.params, sample, networks, state.config)
-    info |= after | {"DeltaLossPi": after["LossPi"] - before["LossPi"]}
+    info |= after | {name: before[name] for name in ("LossPi", "Entropy")}
+    info |= {"DeltaLossPi": after["LossPi"] - before["LossPi"]}
     info |= critics.progress(start.critic, end.critic, sample, networks.critic)
-    end = dataclasses.replace(end, updates=state.updates + 1)
-    return end, info | {"LossPi": before["LossPi"]} | judged.metrics()
+    return dataclasses.replace(end, updates=state.updates + 1), info | judged.metrics()

@@ -68,9 +68,10 @@ def init(
     config: Config = Config(),
     networks: nets.Networks | None = None,
 ) -> State:
+    """A fresh state for environments like `spec`."""
     checks.spec(spec, "sac", needs="bounded")
     cfg = checks.config(config, Config)
-    networks = networks or nets.squashed(spec, cfg)
+    networks = nets.check(networks or nets.squashed(spec, cfg))
     nets_key, noise_key = jax.random.split(key)
     actor, critic = critics.init_with_actor(
         networks, cfg.num_critics, spec, TanhGaussian, nets_key

@@ -71,9 +71,10 @@ def init(
     config: Config = Config(),
     networks: nets.Networks | None = None,
 ) -> State:
+    """A fresh state for environments like `spec`."""
     checks.spec(spec, "td3", needs="bounded")
     cfg = checks.config(config, Config)
-    networks = networks or nets.deterministic(spec, cfg)
+    networks = nets.check(networks or nets.deterministic(spec, cfg))
     nets_key, noise_key = jax.random.split(key)
     actor, critic = critics.init_with_actor(networks, 2, spec, jax.Array, nets_key)
     return State(

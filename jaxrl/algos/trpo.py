@@ -78,9 +78,10 @@ def init(
     config: Config = Config(),
     networks: nets.Networks | None = None,
 ) -> State:
+    """A fresh state for environments like `spec`."""
     checks.spec(spec, "trpo", needs="any")
     cfg = checks.config(config, Config)
-    networks = networks or nets.stochastic(spec, cfg)
+    networks = nets.check(networks or nets.stochastic(spec, cfg))
     actor, critic = nets.init_stochastic(networks, key, spec)
     return State(
         actor=optim.Net(actor, opt_state=()),

@@ -14,7 +14,12 @@ from jaxrl.types import Box, Discrete, EnvSpec
 
 
 def spec_of(env: gym.Env | gym.vector.VectorEnv) -> EnvSpec:
-    """The spec of an environment with Box observations, which are flattened."""
+    """The spec of an environment; observations count as vectors of all they hold."""
+    if not isinstance(getattr(env, "observation_space", None), gym.Space):
+        raise TypeError(
+            f"spec_of takes a gymnasium environment, got {env!r}; make one with "
+            "gymnasium.make"
+        )
     single = getattr(env, "single_observation_space", None)
     space = env.observation_space if single is None else single
     if not isinstance(space, gym.spaces.Box):
@@ -29,11 +34,11 @@ def spec_of(env: gym.Env | gym.vector.VectorEnv) -> EnvSpec:
 def _action_space(space: gym.Space) -> Box | Discrete:
     if isinstance(space, gym.spaces.Discrete):
         return Discrete(int(space.n), int(space.start))
-    if isinstance(space, gym.spaces.Box):
+    if isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating):
         return Box(tuple(space.low.ravel()), tuple(space.high.ravel()))
     raise ValueError(
-        f"jaxrl acts in Box and Discrete spaces, but the environment wants a "
-        f"{type(space).__name__}; wrap it in one that takes either"
+        f"jaxrl acts in real Box and Discrete spaces, but the environment wants "
+        f"{space}; wrap it in one that takes either"
     )
 
 

@@ -20,9 +20,9 @@ def init_with_actor(
     """
     actor_key, *critic_keys = jax.random.split(key, size + 1)
     actor = nets.init_actor(networks.actor, actor_key, spec, kind)
-    obs, action = jnp.zeros((1, spec.obs_size)), jnp.zeros((1, spec.action.size))
+    sizes = (spec.obs_size, spec.action.size)
     return actor, tuple(
-        nets.init_critic(networks.critic, each, obs, action) for each in critic_keys
+        nets.init_critic(networks.critic, each, *sizes) for each in critic_keys
     )
 
 

@@ -1,7 +1,8 @@
 """Distributions over actions: pytrees of their parameters, [..., action_size].
 
-`mode`, `sample`, `log_prob`, `entropy` and `kl` reduce over the actions' last axis. A
-policy network is any module that returns one of these.
+Gaussian and Categorical have `mode`, `sample`, `log_prob`, `entropy` and `kl`, all over
+the actions' last axis; TanhGaussian has what SAC needs. A policy network is any module
+that returns one of these.
 """
 
 import math
@@ -29,6 +30,7 @@ class Gaussian(NamedTuple):
 
     def log_prob(self, action: Float[Array, "*batch action"]) -> jax.Array:
         """Σ −½((a − μ)/σ)² − log σ − ½ log 2π."""
+        _same_shape(action, self.mean)
         z = (action - self.mean) * jnp.exp(-self.log_std)
         return jnp.sum(-0.5 * z**2 - self.log_std - HALF_LOG_2PI, axis=-1)
 
@@ -57,6 +59,7 @@ class Categorical(NamedTuple):
         return jax.random.categorical(key, self.logits)
 
     def log_prob(self, action: Int[Array, "*batch"]) -> jax.Array:
+        _same_shape(action, self.logits[..., 0])
         chosen = action.astype(int)[..., None]
         return jnp.take_along_axis(self._log_probs, chosen, axis=-1)[..., 0]
 
@@ -100,3 +103,11 @@ class TanhGaussian(NamedTuple):
         normal = jnp.sum(-0.5 * noise**2 - self.log_std - HALF_LOG_2PI, axis=-1)
         squash = jnp.sum(2 * (math.log(2) - u - jax.nn.softplus(-2 * u)), axis=-1)
         return jnp.tanh(u), normal - squash
+
+
+def _same_shape(action: jax.Array, due: jax.Array) -> None:
+    """Refuses what would otherwise be broadcast to something else."""
+    if action.shape != due.shape:
+        raise ValueError(
+            f"actions have shape {action.shape} where the policy expects {due.shape}"
+        )

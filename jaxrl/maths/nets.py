@@ -9,10 +9,12 @@ What an algorithm asks of a module:
     off-policy critic  obs, action          ->  a value [...]
 """
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
 
+import flax.errors
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -33,7 +35,7 @@ ACTIVATIONS: dict[Activation, Callable[[jax.Array], jax.Array]] = {
 }
 INITIALIZERS: dict[Initializer, Callable[[float], nn.initializers.Initializer]] = {
     "orthogonal": nn.initializers.orthogonal,
-    # Uniform in ±scale/√(inputs), the way of PyTorch's linear layer.
+    # Uniform in ±scale/√(inputs), as PyTorch's linear layer; biases begin at 0.
     "uniform": lambda scale: nn.initializers.variance_scaling(
         scale**2 / 3, "fan_in", "uniform"
     ),
@@ -168,47 +170,96 @@ def init_stochastic(
 ) -> tuple[Params, Params]:
     """Parameters of the on-policy pair."""
     actor_key, critic_key = jax.random.split(key)
-    obs = jnp.zeros((1, spec.obs_size))
     kind: type = Gaussian if isinstance(spec.action, Box) else Categorical
     return (
         init_actor(networks.actor, actor_key, spec, kind),
-        init_critic(networks.critic, critic_key, obs),
+        init_critic(networks.critic, critic_key, spec.obs_size),
     )
 
 
-def init_actor(module: Module, key: jax.Array, spec: EnvSpec, kind: Any) -> Params:
+def init_actor(module: Module, key: jax.Array, spec: EnvSpec, kind: type) -> Params:
     """Parameters of an actor that returns a `kind`, of the spec's action size."""
-    obs = jnp.zeros((1, spec.obs_size))
-    params = _init_params(module, key, obs)
-    output = jax.eval_shape(module.apply, params, obs)
-    due = (1, spec.action.size)
+    params = _init_params(module, key, spec.obs_size)
+    output = _output(module, params, spec.obs_size)
+    due = (*ROWS, spec.action.size)
     shapes = {leaf.shape for leaf in jax.tree.leaves(output)}
     plain = kind is jax.Array
     right_kind = isinstance(output, jax.ShapeDtypeStruct if plain else kind)
     if not right_kind or shapes != {due}:
         asked = "an array" if plain else f"a {kind.__name__} of arrays"
         raise ValueError(
-            f"for one observation the actor {type(module).__name__} must give {asked} "
-            f"of shape {due}, but it gives {jax.tree.map(jnp.shape, output)}"
+            f"for obs [..., {spec.obs_size}] the actor {type(module).__name__} "
+            f"must give {asked} [..., {spec.action.size}], but for shape "
+            f"{(*ROWS, spec.obs_size)} it gives {jax.tree.map(jnp.shape, output)}"
         )
     return params
 
 
-def init_critic(module: Module, key: jax.Array, *inputs: jax.Array) -> Params:
+def init_critic(module: Module, key: jax.Array, *sizes: int) -> Params:
     """Parameters of a critic, which returns one value for each row of its inputs."""
-    params = _init_params(module, key, *inputs)
-    output = jax.eval_shape(module.apply, params, *inputs)
-    due = inputs[0].shape[:-1]
-    if getattr(output, "shape", None) != due:
+    params = _init_params(module, key, *sizes)
+    output = _output(module, params, *sizes)
+    if getattr(output, "shape", None) != ROWS:
         raise ValueError(
-            f"the critic {type(module).__name__} must give one value {due} for one row "
-            f"of inputs, but gives {output}; take [..., 0] of a last axis of 1"
+            f"the critic {type(module).__name__} must give one value for each row, "
+            f"{ROWS} for {ROWS}, but gives {jax.tree.map(jnp.shape, output)}; take "
+            "[..., 0] of a last axis of 1"
         )
     return params
 
 
-def _init_params(module: Module, key: jax.Array, *inputs: jax.Array) -> Params:
-    variables = _init(module, key, *inputs)
+ROWS = (2, 3)  # leading axes with which a module is tried: any number of them may come
+
+
+def check(networks: Networks) -> Networks:
+    """Refuses what is not a pair of Linen modules."""
+    if not isinstance(networks, Networks):
+        raise TypeError(
+            f"networks is a {type(networks).__name__}, but must be "
+            "jaxrl.maths.nets.Networks(actor, critic)"
+        )
+    for name, module in networks._asdict().items():
+        if not isinstance(module, nn.Module):
+            raise TypeError(
+                f"networks.{name} is {module!r}, but must be an instance of a Linen "
+                "module; classes are called first, as in Critic()"
+            )
+        try:
+            hash(module)
+        except TypeError:
+            raise ValueError(
+                f"networks.{name} cannot be hashed, and so not be compiled for; give "
+                f"{type(module).__name__} tuples in place of lists and dicts"
+            ) from None
+    return networks
+
+
+def _output(module: Module, params: Params, *sizes: int) -> Any:
+    with _refusal(module, sizes):
+        return jax.eval_shape(module.apply, params, *_zeros(ROWS, sizes))
+
+
+def _zeros(lead: tuple[int, ...], sizes: tuple[int, ...]) -> list[jax.Array]:
+    return [jnp.zeros((*lead, size)) for size in sizes]
+
+
+@contextlib.contextmanager
+def _refusal(module: Module, sizes: tuple[int, ...]) -> Iterator[None]:
+    """Turns what a module raises into a sentence about the module."""
+    try:
+        yield
+    except (TypeError, flax.errors.FlaxError) as error:
+        reason = str(error).split(" (https")[0].split("\n")[0]
+        inputs = " and ".join(f"an array [..., {size}]" for size in sizes)
+        raise ValueError(
+            f"the module {type(module).__name__} cannot be called with {inputs} and "
+            f"nothing else: {reason}"
+        ) from None
+
+
+def _init_params(module: Module, key: jax.Array, *sizes: int) -> Params:
+    with _refusal(module, sizes):
+        variables = _init(module, key, *_zeros((1,), sizes))
     others = set(variables) - {"params"}
     if others:
         raise ValueError(

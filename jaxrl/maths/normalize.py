@@ -27,7 +27,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def zero(cls, *shape: int) -> "Moments":
-        """Of no batch yet: the identity."""
+        """Of no batch yet: mean 0 and variance 1."""
         return cls(jnp.zeros((), int), jnp.zeros(shape), jnp.ones(shape))
 
     @property

@@ -1,5 +1,6 @@
 """From rewards and values to advantages."""
 
+import chex
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -22,6 +23,8 @@ def gae(
     A truncated step bootstraps from its own `next_obs` and then cuts the trace, so
     time limits bias nothing. `A + V(s)` is the λ-return, the target for V.
     """
+    chex.assert_rank(value, 2)
+    chex.assert_equal_shape([value, next_value, batch.reward, batch.terminated])
     terminated = batch.terminated.astype(bool)
     done = terminated | batch.truncated.astype(bool)
     delta = batch.reward + gamma * jnp.where(terminated, 0, next_value) - value

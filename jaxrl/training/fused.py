@@ -5,11 +5,14 @@
 runs a whole experiment; `jax.vmap` of it runs one for every seed, or every setting.
 """
 
+import dataclasses
+import math
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from jaxrl import checks
 from jaxrl.envs.pure import PureEnv
 from jaxrl.maths.replay import Ring
 from jaxrl.types import Algorithm, Metrics, OffPolicy, OnPolicy, Transition
@@ -32,20 +35,38 @@ def train(
     env: PureEnv,
     config: Any = None,
     data: OnPolicy | OffPolicy | None = None,
+    networks: Any = None,
 ) -> tuple[Any, Metrics]:
     """`data.epochs` epochs; the final state, and metrics [epochs] averaged over each.
 
     EpRet is NaN in an epoch that finished no episode.
     """
     init_key, world_key, loop_key = jax.random.split(key, 3)
+    data = _checked(algo, algo.DATA if data is None else data)
     config = algo.Config() if config is None else config
-    data = algo.DATA if data is None else data
-    state = algo.init(init_key, env.spec, config)
+    if getattr(config, "total_updates", None) == math.inf:
+        config = dataclasses.replace(config, total_updates=float(data.epochs))
+    state = algo.init(init_key, env.spec, config, networks)
     world = start(env, data.num_envs, world_key)
     epoch_keys = jax.random.split(loop_key, data.epochs)
     if isinstance(data, OnPolicy):
         return _on_policy(state, world, algo, env, data, epoch_keys)
     return _off_policy(state, world, algo, env, data, epoch_keys)
+
+
+def _checked(algo: Algorithm, data: Any) -> OnPolicy | OffPolicy:
+    """Refuses settings that would leave steps or updates out."""
+    data = checks.config(data, type(algo.DATA))
+    parts = [("steps_per_epoch", "num_envs")]
+    if isinstance(data, OffPolicy):
+        parts = [("steps_per_epoch", "update_every"), ("update_every", "num_envs")]
+    for whole, part in parts:
+        size, count = getattr(data, whole), getattr(data, part)
+        if size % count:
+            raise ValueError(
+                f"{whole} is {size}, but must be a multiple of {part}, which is {count}"
+            )
+    return data
 
 
 def start(env: PureEnv, num_envs: int, key: jax.Array) -> World:
