@@ -24,7 +24,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Static types of the package."""
-    install(session, "-e", ".", "mypy")
+    install(session, "-e", ".", "mypy", "types-PyYAML")
     session.run("mypy")
 
 
