@@ -30,7 +30,7 @@ def same_bits(one, other):
     )
 
 
-def close(one, other, tolerance):
+def assert_close(one, other, tolerance):
     for a, b in zip(leaves(one), leaves(other), strict=True):
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
 
@@ -84,7 +84,7 @@ def test_update_is_pure_bit_for_bit(algo, key):
 @algorithms
 def test_update_runs_without_jit_too(algo, key):
     state, batch = start(algo, key), fake_batch(algo, key)
-    close(algo.update(state, batch), jax.jit(algo.update)(state, batch), 1e-4)
+    assert_close(algo.update(state, batch), jax.jit(algo.update)(state, batch), 1e-4)
 
 
 @algorithms
@@ -123,7 +123,7 @@ def test_update_maps_over_seeds(algo, key):
         alone, _ = jax.jit(algo.update)(
             start(algo, keys[i]), jax.tree.map(lambda x, i=i: x[i], batches)
         )
-        close(jax.tree.map(lambda x, i=i: x[i], together), alone, 1e-4)
+        assert_close(jax.tree.map(lambda x, i=i: x[i], together), alone, 1e-4)
 
 
 @algorithms
@@ -135,7 +135,9 @@ def test_update_maps_over_settings(algo, key):
 
     together = jax.jit(jax.vmap(one))(gammas)
     for i, gamma in enumerate(gammas):
-        close(jax.tree.map(lambda x, i=i: x[i], together), jax.jit(one)(gamma), 1e-4)
+        assert_close(
+            jax.tree.map(lambda x, i=i: x[i], together), jax.jit(one)(gamma), 1e-4
+        )
     first, second = (jax.tree.map(lambda x, i=i: x[i], together) for i in (0, 2))
     assert not same_bits(first, second)
 
@@ -151,8 +153,8 @@ def test_update_runs_in_a_scan(algo, key):
         state, last = jax.jit(algo.update)(
             state, jax.tree.map(lambda x, i=i: x[i], batches)
         )
-    close(scanned, state, 1e-4)
-    close(jax.tree.map(lambda x: x[-1], metrics), last, 1e-3)
+    assert_close(scanned, state, 1e-4)
+    assert_close(jax.tree.map(lambda x: x[-1], metrics), last, 1e-3)
 
 
 @algorithms
@@ -185,7 +187,7 @@ def test_two_devices_with_half_a_batch_each_agree_with_one_that_has_it_all(algo)
             alone, _ = jax.jit(algo.update)(alone, batch)
             pair, _ = update(pair, halves(algo, batch))
         for i in range(2):
-            close(replica(pair, i), jax.device_get(leaves(alone)), 1e-9)
+            assert_close(replica(pair, i), jax.device_get(leaves(alone)), 1e-9)
         assert same_bits(replica(pair, 0), replica(pair, 1))
 
 
@@ -255,7 +257,7 @@ def test_observation_normalisation_is_part_of_the_state(algo, key):
     shifted = dataclasses.replace(
         after, obs_norm=after.obs_norm._replace(mean=after.obs_norm.mean + 1)
     )
-    close(algo.act(shifted, batch.obs + 1), algo.act(after, batch.obs), 1e-4)
+    assert_close(algo.act(shifted, batch.obs + 1), algo.act(after, batch.obs), 1e-4)
 
 
 @algorithms
@@ -273,7 +275,7 @@ def test_init_gives_other_networks_for_other_keys_only(algo):
 @algorithms
 def test_init_compiles_and_maps(algo, key):
     jitted = jax.jit(algo.init, static_argnums=1)(key, SPEC, small_config(algo))
-    close(jitted, start(algo, key), 1e-6)
+    assert_close(jitted, start(algo, key), 1e-6)
 
 
 @algorithms

@@ -1,6 +1,5 @@
 """`jaxrl train ALGO --env ID [--setting value ...]`."""
 
-import difflib
 import os
 import sys
 from collections.abc import Mapping
@@ -71,10 +70,9 @@ def _parse(arguments: list[str]) -> tuple[str, dict[str, Any]]:
     if not algo and "help" in flags:
         algo = "help"
     if algo not in NAMES and algo != "help":
-        near = difflib.get_close_matches(algo, NAMES, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"choose {', '.join(NAMES)}"
+        hint = spec.suggestion(algo, NAMES) or f"; choose {', '.join(NAMES)}"
         asked = f"there is no algorithm {algo!r}" if algo else "no algorithm"
-        raise Refused(f"{asked}; {hint}")
+        raise Refused(f"{asked}{hint}")
     return algo, file | flags
 
 

@@ -14,7 +14,7 @@ import itertools
 import re
 import textwrap
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -163,7 +163,7 @@ def _assemble(algo: str, env: str, known: Mapping, values: Mapping) -> Run:
     return dataclasses.replace(run, config=module.Config(**parts["config"]))
 
 
-def suggestion(name: str, known: Mapping[str, Any] | list[str]) -> str:
+def suggestion(name: str, known: Iterable[str]) -> str:
     """'; did you mean ...?' if there is something near."""
     near = difflib.get_close_matches(name.replace("-", "_"), list(known), 1, 0.6)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -147,8 +147,7 @@ class Trainer:
 
     def _fresh_epoch(self) -> None:
         for t in range(len(self.rollout.data.reward)):
-            obs = self.envs.obs.copy()
-            self.rollout.put(t, obs, *self._step(obs, self.taken))
+            self.rollout.put(t, *self._step())
         self._update(self.rollout.data)
 
     def _replayed_epoch(self) -> None:
@@ -157,16 +156,16 @@ class Trainer:
         end = min((self.epoch + 1) * data.steps_per_epoch, self.run.total_steps)
         round_steps = self._updates_of_a_round()
         while self.taken < end:
-            obs = self.envs.obs.copy()
-            self.ring.insert(obs, *self._step(obs, self.taken))
+            self.ring.insert(*self._step())
             if self.taken >= data.update_after and self.taken % round_steps == 0:
                 shape = (round_steps, data.batch_size)
                 self._update(self.ring.sample(self.batch_rng, *shape))
 
-    def _step(self, obs: np.ndarray, taken: int) -> tuple[np.ndarray, Any]:
-        """One step in each environment; the first `start_steps` are random."""
+    def _step(self) -> tuple[np.ndarray, np.ndarray, Any]:
+        """What was seen, done and met; the first `start_steps` steps are random."""
         start = time.perf_counter()
-        random = getattr(self.data, "start_steps", 0) - taken
+        obs = self.envs.obs.copy()  # which the step will replace
+        random = getattr(self.data, "start_steps", 0) - self.taken
         if random < len(obs):
             action = self.actor(obs, self.act_rng)
         if random > 0:
@@ -182,7 +181,7 @@ class Trainer:
         self.taken += len(obs)
         if self.screen:
             self.screen.progress(self.taken)
-        return action, after
+        return obs, action, after
 
     def _update(self, batch: Transition | np.ndarray) -> None:
         learn = self._learn()  # waits for the compiler, the first time
