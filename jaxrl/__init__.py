@@ -4,6 +4,9 @@ import typing
 from collections.abc import Mapping
 
 if typing.TYPE_CHECKING:
+    import gymnasium
+
+    from jaxrl.policy import Policy
     from jaxrl.training.host import OnEpoch, Result
 
 __version__ = "0.1.0"
@@ -30,3 +33,24 @@ def train(
 
     given: Mapping[str, typing.Any] = settings
     return host.train(spec.make(algo, env, given, preset), screen, on_epoch)
+
+
+def load(
+    directory: str, checkpoint: typing.Literal["last", "best"] = "last"
+) -> "tuple[Policy, gymnasium.Env]":
+    """The greedy policy of a run and its environment: `env.step(policy(obs))`."""
+    from jaxrl.show import agent
+
+    return agent.load(directory, checkpoint)
+
+
+def evaluate_policy(
+    policy: typing.Callable[..., typing.Any],
+    env: "gymnasium.Env",
+    n_eval_episodes: int = 10,
+    seed: int = 0,
+) -> tuple[float, float]:
+    """Mean and standard deviation of the returns of so many episodes."""
+    from jaxrl.show import agent
+
+    return agent.evaluate_policy(policy, env, n_eval_episodes, seed)

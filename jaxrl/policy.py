@@ -1,12 +1,23 @@
-"""A policy in NumPy, which acts on the host where a jitted call would cost more.
+"""A policy in NumPy, equal to the algorithm's `act` up to rounding.
 
-Equal to the algorithm's `act` up to rounding.
+It acts on the host, where a jitted call would cost more, and is what a run saves and
+`jaxrl export` writes: one .npz file, which holds arrays (weight_0, bias_0, ...,
+log_std, mean and std of the observations, low and high of the actions) and in `about`
+the rest as JSON.
 """
 
 import dataclasses
+import json
+import zipfile
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
+
+from jaxrl.spaces import Box, Discrete
+
+FORMAT = 1  # of the file; to be raised when an older jaxrl would misread it
 
 ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "tanh": np.tanh,
@@ -15,13 +26,15 @@ ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "silu": lambda x: x / (1 + np.exp(-x)),
     "gelu": lambda x: 0.5 * x * (1 + np.tanh(0.7978845608 * (x + 0.044715 * x**3))),
 }
+HEADS = ("gaussian", "categorical", "tanh_gaussian", "deterministic")
 
 
 @dataclasses.dataclass
 class Policy:
     """Dense layers, what is done with their output, and how observations are whitened.
 
-    `head` is gaussian, categorical, tanh_gaussian or deterministic.
+    `head` is one of `HEADS`. `action` is the space that actions are scaled to; without
+    it they are the library's own, from -1 to 1 or from 0.
     """
 
     layers: list[tuple[np.ndarray, np.ndarray]]
@@ -32,19 +45,77 @@ class Policy:
     mean: np.ndarray | None = None
     std: np.ndarray | None = None
     clip: float = 10.0
+    action: Box | Discrete | None = None
 
     def __call__(
         self, obs: np.ndarray, rng: np.random.Generator | None = None
     ) -> np.ndarray:
         """With a generator an exploring action, without one the greedy action."""
-        x = obs
+        x = np.asarray(obs, np.float32)
+        if x.shape[-1:] != (self.obs_size,):
+            raise ValueError(
+                f"the policy takes observations [..., {self.obs_size}], got {x.shape}"
+            )
         if self.mean is not None:
             x = ((x - self.mean) / self.std).clip(-self.clip, self.clip)
         activate = ACTIVATIONS[self.activation]
         for weight, bias in self.layers[:-1]:
             x = activate(x @ weight + bias)
         weight, bias = self.layers[-1]
-        return getattr(self, f"_{self.head}")(x @ weight + bias, rng)
+        action = getattr(self, f"_{self.head}")(x @ weight + bias, rng)
+        return action if self.action is None else self.action.scale(action)
+
+    @property
+    def obs_size(self) -> int:
+        """Numbers in one observation."""
+        return len(self.layers[0][0])
+
+    def save(self, path: str | Path) -> None:
+        """Writes the file that `load` reads."""
+        arrays: dict[str, Any] = {"log_std": np.asarray(self.log_std)}
+        for i, (weight, bias) in enumerate(self.layers):
+            arrays |= {f"weight_{i}": weight, f"bias_{i}": bias}
+        if self.mean is not None and self.std is not None:
+            arrays |= {"mean": self.mean, "std": self.std}
+        names = ("activation", "head", "noise", "clip")
+        about: dict[str, Any] = {name: getattr(self, name) for name in names}
+        about |= {"format": FORMAT, "layers": len(self.layers)}
+        if isinstance(self.action, Box):
+            arrays |= {name: np.array(x) for name, x in vars(self.action).items()}
+        elif self.action is not None:
+            about["discrete"] = vars(self.action)
+        with Path(path).open("wb") as file:
+            np.savez(file, about=np.array(json.dumps(about)), **arrays)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """The policy in a file of `save`: arrays and JSON, nothing that could run."""
+        try:
+            if not zipfile.is_zipfile(path):
+                Path(path).open("rb").close()  # says why, if it cannot be read
+                raise ValueError("it is not an .npz file")
+            with np.load(path, allow_pickle=False) as file:
+                return cls._of(dict(file))
+        except (KeyError, ValueError, TypeError, zipfile.BadZipFile) as error:
+            raise ValueError(
+                f"{path} holds no policy, or a damaged one: {error}"
+            ) from None
+
+    @classmethod
+    def _of(cls, arrays: dict[str, Any]) -> Self:
+        about = json.loads(str(arrays.pop("about")))
+        if about.pop("format") > FORMAT:
+            raise ValueError("a newer jaxrl wrote it")
+        if about["head"] not in HEADS or about["activation"] not in ACTIVATIONS:
+            raise ValueError("a newer jaxrl wrote it")
+        indices = range(about.pop("layers"))
+        layers = [(arrays.pop(f"weight_{i}"), arrays.pop(f"bias_{i}")) for i in indices]
+        action: Box | Discrete | None = None
+        if discrete := about.pop("discrete", None):
+            action = Discrete(**discrete)
+        elif "low" in arrays:
+            action = Box(tuple(arrays.pop("low")), tuple(arrays.pop("high")))
+        return cls(layers=layers, action=action, **about, **arrays)
 
     def _gaussian(
         self, mean: np.ndarray, rng: np.random.Generator | None

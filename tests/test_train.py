@@ -15,6 +15,7 @@ from support import SPEC, algorithms, small_config
 import jaxrl
 from jaxrl.cli.main import main
 from jaxrl.envs.gym import Environments
+from jaxrl.policy import Policy
 from jaxrl.runs import spec as specs
 from jaxrl.runs.logger import Csv, Logger, Stats, clock, merge, table
 from jaxrl.training import acting, host
@@ -131,9 +132,10 @@ def test_the_directory_says_all_that_determines_the_run(tmp_path):
         meta = json.loads(
             (result.directory / "models" / model / "model.json").read_text()
         )
-        assert meta["low"] == [-2.0]
-        arrays = np.load(result.directory / "models" / model / "arrays.npz")
-        assert len(arrays.files) == 4  # two layers
+        assert meta == {"algo": "td3", "env": "Pendulum-v1", "step": meta["step"]}
+        policy = Policy.load(result.directory / "models" / model / "policy.npz")
+        assert policy.action == Box((-2.0,), (2.0,))
+        assert len(policy.layers) == 2
 
 
 def test_metrics_of_a_users_own_are_logged(tmp_path):

@@ -5,8 +5,15 @@ import os
 import sys
 
 from jaxrl import __version__
+from jaxrl.runs.refusal import Refused
 
-COMMANDS = {"train": "train a policy in an environment"}
+COMMANDS = {
+    "train": "train a policy in an environment",
+    "eval": "play episodes of a trained policy, and sum them up",
+    "video": "film a trained policy",
+    "plot": "draw learning curves",
+    "export": "write a trained policy as one file that needs only NumPy",
+}
 
 HELP = f"""\
 usage: jaxrl COMMAND ...
@@ -18,6 +25,7 @@ commands:
 
   jaxrl train sac --env Hopper-v4
   jaxrl train sac --help         every setting of an algorithm, with its default
+  jaxrl plot runs --help         every option of a command
 """
 
 
@@ -37,9 +45,20 @@ def main(argv: list[str] | None = None) -> int:
     os.environ.setdefault("NPROC", str(len(os.sched_getaffinity(0))))
     try:
         return importlib.import_module(f"jaxrl.cli.{command}").main(rest)
+    except Refused as refusal:
+        return _stopped(2, str(refusal))
+    except FloatingPointError as error:
+        return _stopped(1, f"stopped, because {error}")
+    except KeyboardInterrupt:
+        return _stopped(130, "interrupted")
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _stopped(code: int, sentence: str) -> int:
+    print(f"jaxrl: {sentence}", file=sys.stderr)
+    return code
 
 
 def _unknown(command: str) -> int:

@@ -1,7 +1,6 @@
 """`jaxrl train ALGO --env ID [--setting value ...]`."""
 
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ import yaml
 from jaxrl.algos import NAMES
 from jaxrl.algos.presets import PRESETS
 from jaxrl.runs import spec
-from jaxrl.runs.spec import Refused, Setting
+from jaxrl.runs.refusal import Refused, suggestion
+from jaxrl.runs.spec import Setting
 
 USAGE = (
     "jaxrl train ALGO --env ID [--preset NAME] [--config FILE] [--setting value ...]"
@@ -19,21 +19,11 @@ USAGE = (
 
 
 def main(arguments: list[str]) -> int:
-    try:
-        algo, given = _parse(arguments)
-        if "help" in given:
-            print(_help(algo, str(given.get("preset", "default"))))
-            return 0
-        return _train(algo, given)
-    except Refused as refusal:
-        print(f"jaxrl: {refusal}", file=sys.stderr)
-        return 2
-    except FloatingPointError as error:
-        print(f"jaxrl: stopped, because {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\njaxrl: interrupted", file=sys.stderr)
-        return 130
+    algo, given = _parse(arguments)
+    if "help" in given:
+        print(_help(algo, str(given.get("preset", "default"))))
+        return 0
+    return _train(algo, given)
 
 
 def _train(algo: str, given: dict[str, Any]) -> int:
@@ -70,7 +60,7 @@ def _parse(arguments: list[str]) -> tuple[str, dict[str, Any]]:
     if not algo and "help" in flags:
         algo = "help"
     if algo not in NAMES and algo != "help":
-        hint = spec.suggestion(algo, NAMES) or f"; choose {', '.join(NAMES)}"
+        hint = suggestion(algo, NAMES) or f"; choose {', '.join(NAMES)}"
         asked = f"there is no algorithm {algo!r}" if algo else "no algorithm"
         raise Refused(f"{asked}{hint}")
     return algo, file | flags

@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+import gymnasium
+
+from jaxrl.envs import gym
 from jaxrl.envs.gym import Environments, spec_of
 from jaxrl.envs.pool import PREFIX, Pool
 
-__all__ = ["make", "spec_of"]
+__all__ = ["make", "single", "spec_of"]
 
 
 def make(
@@ -19,3 +22,10 @@ def make(
     """N environments: of `Hopper-v4`, `module:Id-v0` or `envpool/Hopper-v4`."""
     kind = Pool if env_id.startswith(PREFIX) else Environments
     return kind(env_id, count, seed, max_ep_len, env_kwargs)
+
+
+def single(
+    env_id: str, max_ep_len: int, env_kwargs: Mapping[str, Any] | None = None
+) -> gymnasium.Env:
+    """One of gymnasium's, in which a policy can be watched; also for EnvPool's."""
+    return gym.single(env_id.removeprefix(PREFIX), max_ep_len, env_kwargs or {})

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from jaxrl.types import Box, Discrete, EnvSpec
+from jaxrl.spaces import Box, Discrete, EnvSpec
 
 
 def spec_of(env: gym.Env | gym.vector.VectorEnv) -> EnvSpec:
@@ -135,6 +135,24 @@ def _border(space: gym.Space) -> Callable[[np.ndarray], Any]:
     if np.all(low == -1) and np.all(high == 1):
         return lambda action: np.clip(action, -1, 1).reshape(shape).astype(dtype)
     return lambda action: bounds.scale(action).reshape(shape).astype(dtype)
+
+
+def single(env_id: str, max_ep_len: int, env_kwargs: Mapping[str, Any]) -> gym.Env:
+    """One environment for a policy: vectors in, vectors out.
+
+    Its actions are of the environment's own scale, unlike those of `Environments`.
+    """
+    env = _make(env_id, env_kwargs)
+    spec_of(env)  # refuses what jaxrl has no policy for
+    space = env.action_space
+    env = gym.wrappers.FlattenObservation(env)
+    if isinstance(space, gym.spaces.Box):
+        flat = gym.spaces.flatten_space(space)
+        shape, dtype = space.shape, space.dtype
+        env = gym.wrappers.TransformAction(
+            env, lambda action: np.reshape(action, shape).astype(dtype), flat
+        )
+    return gym.wrappers.TimeLimit(env, max_ep_len)
 
 
 def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> gym.Env:

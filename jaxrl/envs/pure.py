@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 
-from jaxrl.types import Box, Discrete, EnvSpec
+from jaxrl.spaces import Box, Discrete, EnvSpec
 
 
 class Step(NamedTuple):

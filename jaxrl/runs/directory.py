@@ -7,13 +7,12 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import yaml
 
+from jaxrl.policy import Policy
 from jaxrl.runs.spec import Refused, Run
 from jaxrl.types import EnvSpec
 
@@ -84,22 +83,15 @@ def _commit() -> str | None:
 
 
 def save_model(
-    directory: Path, run: Run, spec: EnvSpec, arrays: Mapping[str, Any], step: int
+    directory: Path, run: Run, spec: EnvSpec, policy: Policy, step: int
 ) -> None:
     """What `act` needs, as arrays and JSON; whole or not at all."""
     directory.parent.mkdir(exist_ok=True)
     fresh = directory.with_name(f".{directory.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
-    np.savez(fresh / "arrays.npz", **arrays)
-    meta = {
-        "algo": run.algo,
-        "env": run.env,
-        "step": step,
-        "obs_size": spec.obs_size,
-        "action": type(spec.action).__name__,
-        **dataclasses.asdict(spec.action),
-    }
+    dataclasses.replace(policy, action=spec.action).save(fresh / "policy.npz")
+    meta = {"algo": run.algo, "env": run.env, "step": step}
     (fresh / "model.json").write_text(json.dumps(meta, indent=2) + "\n")
     shutil.rmtree(directory, ignore_errors=True)
     fresh.rename(directory)

@@ -7,28 +7,24 @@ refuses all that is wrong at once.
 
 import ast
 import dataclasses
-import difflib
 import functools
 import inspect
 import itertools
 import re
 import textwrap
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import yaml
 
 from jaxrl import algos, checks
 from jaxrl.algos.presets import preset
+from jaxrl.runs.refusal import Refused, suggestion
 from jaxrl.settings import Count
 from jaxrl.types import Algorithm, OffPolicy, OnPolicy
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-
-
-class Refused(ValueError):
-    """A user's mistake, to be shown without a traceback."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -161,12 +157,6 @@ def _assemble(algo: str, env: str, known: Mapping, values: Mapping) -> Run:
     if "total_updates" in parts["config"] and "total_updates" not in values:
         parts["config"]["total_updates"] = run.total_steps / data.steps_per_epoch
     return dataclasses.replace(run, config=module.Config(**parts["config"]))
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """'; did you mean ...?' if there is something near."""
-    near = difflib.get_close_matches(name.replace("-", "_"), list(known), 1, 0.6)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def converted(value: Any, hint: Any) -> Any:

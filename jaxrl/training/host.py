@@ -17,7 +17,7 @@ from jaxrl import checks, envs
 from jaxrl.runs import directory
 from jaxrl.runs.logger import Logger, Row, Screen, Wandb
 from jaxrl.runs.spec import Refused, Run
-from jaxrl.training.acting import Actor
+from jaxrl.training.acting import Actor, numpy_policy
 from jaxrl.training.experience import Ring, Rollout, unpack
 from jaxrl.types import OffPolicy, OnPolicy, Transition
 
@@ -238,10 +238,9 @@ class Trainer:
         last = self.taken >= self.run.total_steps
         if not better and not last and self.epoch % self.data.save_freq:
             return
-        acting = (self.state.actor.params, self.state.obs_norm)
-        flat, _ = jax.tree_util.tree_flatten_with_path(acting)
-        arrays = {jax.tree_util.keystr(path): np.asarray(x) for path, x in flat}
-        save = (self.run, self.envs.spec, arrays, self.taken)
+        policy = numpy_policy(self.state)
+        assert policy is not None  # a run has jaxrl's own networks
+        save = (self.run, self.envs.spec, policy, self.taken)
         directory.save_model(self.path / "models" / "last", *save)
         if better and score is not None:
             self.best = score

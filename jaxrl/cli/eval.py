@@ -1,0 +1,85 @@
+"""`jaxrl eval DIR [--episodes N ...]`."""
+
+import argparse
+import json
+import os
+import sys
+from typing import Any
+
+import numpy as np
+
+from jaxrl.cli import flags
+from jaxrl.runs.logger import table
+from jaxrl.runs.refusal import Refused
+from jaxrl.show import agent, statistics
+from jaxrl.show.agent import Moment
+
+
+def main(arguments: list[str]) -> int:
+    given = _parse(arguments)
+    drawing = _in_a_window() if given.render else {}
+    policy, env = agent.load(given.dir, given.checkpoint, given.max_len, **drawing)
+    act = policy if given.deterministic else agent.exploring(policy, given.seed)
+    episodes = []
+    for moment in agent.play(act, env, given.episodes, given.seed):
+        if moment.over:
+            episodes.append(moment)
+            if not given.json:
+                _print_episode(moment)
+    env.close()
+    found = summary(episodes)
+    if given.json:
+        print(json.dumps(found | {"episodes": [_described(e) for e in episodes]}))
+    else:
+        print(table(found.items()))
+    return 0
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = flags.Parser(
+        "eval DIR [--episodes N] [--stochastic] [--render] [--json] ...",
+        "Plays episodes with the policy of a run, in the run's environment.",
+    )
+    flags.add_agent(parser)
+    add = parser.add_argument
+    add("--episodes", type=flags.count, default=100, metavar="N", help="how many [100]")
+    add("--deterministic", action="store_true", default=True, help="greedily (default)")
+    add("--stochastic", action="store_false", dest="deterministic", help="exploring")
+    add("--render", action="store_true", help="show them in a window")
+    add("--max_len", type=flags.count, metavar="N", help="steps that end an episode")
+    add("--seed", type=flags.seed, default=0, metavar="N", help="of the episodes [0]")
+    add("--json", action="store_true", help="print one line of JSON instead")
+    return parser.parse(arguments)
+
+
+def _in_a_window() -> dict[str, str]:
+    displays = ("DISPLAY", "WAYLAND_DISPLAY")
+    if sys.platform == "linux" and not any(os.environ.get(name) for name in displays):
+        raise Refused("there is no display for --render; film it with jaxrl video")
+    return {"render_mode": "human"}
+
+
+def summary(episodes: list[Moment]) -> dict[str, float]:
+    """Spinning Up's table, and the IQM with its 95 % bootstrap interval."""
+    returns = np.array([episode.returned for episode in episodes])
+    low, high = statistics.bootstrap(returns, statistics.iqm)
+    found: dict[str, Any] = {
+        "AverageEpRet": returns.mean(),
+        "StdEpRet": returns.std(),
+        "MaxEpRet": returns.max(),
+        "MinEpRet": returns.min(),
+        "EpLen": np.mean([episode.length for episode in episodes]),
+        "IqmEpRet": statistics.iqm(returns),
+        "IqmLow": low,
+        "IqmHigh": high,
+    }
+    return {name: float(value) for name, value in found.items()}
+
+
+def _described(episode: Moment) -> dict[str, float]:
+    return {"EpRet": episode.returned, "EpLen": episode.length}
+
+
+def _print_episode(episode: Moment) -> None:
+    returned, length = episode.returned, episode.length
+    print(f"Episode {episode.episode:<3} EpRet {returned:9.3f}  EpLen {length}")

@@ -1,0 +1,110 @@
+"""What the commands share: options read alike and refused alike, outputs whole."""
+
+import argparse
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+from jaxrl.runs.reading import CHECKPOINTS
+from jaxrl.runs.refusal import Refused, suggestion
+
+
+class Parser(argparse.ArgumentParser):
+    """Refuses in a sentence, with the nearest option; takes - and _ alike."""
+
+    def __init__(self, usage: str, description: str) -> None:
+        super().__init__(
+            usage=f"jaxrl {usage}",
+            description=description,
+            allow_abbrev=False,
+            formatter_class=lambda prog: argparse.HelpFormatter(
+                prog, max_help_position=30, width=88
+            ),
+        )
+
+    def error(self, message: str) -> NoReturn:
+        message = message.replace("the following arguments are required: ", "no ")
+        message = re.sub(r"^argument (\S+): ", lambda name: f"{name[1]} ", message)
+        choice = r"invalid choice: (.*) \(choose from (.*)\)"
+        raise Refused(re.sub(choice, r"is \1, but must be one of \2", message))
+
+    def parse(self, words: list[str]) -> argparse.Namespace:
+        given, strangers = self.parse_known_args([_underscored(word) for word in words])
+        if strangers:
+            options = [o for action in self._actions for o in action.option_strings]
+            hint = suggestion(strangers[0], options) or "; --help lists all options"
+            raise Refused(f"there is no option {strangers[0]!r}{hint}")
+        return given
+
+
+def _underscored(word: str) -> str:
+    if not word.startswith("--"):
+        return word
+    name, equals, value = word[2:].partition("=")
+    return f"--{name.replace('-', '_')}{equals}{value}"
+
+
+def add_agent(parser: Parser) -> None:
+    """The options of the commands that show one trained policy."""
+    parser.add_argument("dir", metavar="DIR", help="directory of a run")
+    parser.add_argument(
+        "--checkpoint",
+        choices=CHECKPOINTS,
+        default="last",
+        help="which of its models: the last one, or the best by its episodes [last]",
+    )
+
+
+def add_output(parser: Parser, default: str) -> None:
+    parser.add_argument(
+        *("-o", "--output"),
+        type=Path,
+        metavar="FILE",
+        default=Path(default),
+        help=f"where to write it [{default}]",
+    )
+
+
+def count(text: str) -> int:
+    return _whole(text, 1)
+
+
+def seed(text: str) -> int:
+    return _whole(text, 0)
+
+
+def _whole(text: str, least: int) -> int:
+    if not text.isdecimal() or int(text) < least:
+        rule = f"must be a whole number from {least} on"
+        raise argparse.ArgumentTypeError(f"is {text!r}, but {rule}")
+    return int(text)
+
+
+@contextlib.contextmanager
+def writing(path: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
+    """A name to write to, which becomes `path` when all went well."""
+    if path.suffix not in suffixes:
+        raise Refused(f"cannot write {path}; its name must end in {_either(suffixes)}")
+    if path.is_dir() or not path.parent.is_dir():
+        what = (
+            "it is a directory" if path.is_dir() else f"{path.parent} is no directory"
+        )
+        raise Refused(f"cannot write {path}: {what}")
+    fresh = path.with_name(f".new-{os.getpid()}-{path.name}")
+    try:
+        fresh.touch()  # refuses before the work is done, not after
+        yield fresh
+        fresh.replace(path)
+    except OSError as error:
+        raise Refused(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            fresh.unlink(missing_ok=True)
+
+
+def _either(words: tuple[str, ...]) -> str:
+    *most, last = words
+    return f"{', '.join(most)} or {last}" if most else last

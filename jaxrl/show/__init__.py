@@ -1,0 +1,1 @@
+"""Looking at runs: agents at work, learning curves, videos."""

@@ -1,0 +1,86 @@
+"""A trained agent at work: the policy and the environment of a run, and its episodes.
+
+Free of JAX, so that it starts at once.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxrl import envs
+from jaxrl.policy import Policy
+from jaxrl.runs import reading
+from jaxrl.runs.refusal import Refused
+
+Act = Callable[[np.ndarray], Any]
+
+
+class Moment(NamedTuple):
+    """How far an episode is; `over` at its last step."""
+
+    episode: int
+    returned: float
+    length: int
+    over: bool
+
+
+def load(
+    directory: str | Path,
+    checkpoint: str = "last",
+    max_ep_len: int | None = None,
+    **drawing: Any,
+) -> tuple[Policy, Any]:
+    """The policy of a run and its environment, as gymnasium makes it.
+
+    `drawing` are further arguments of the environment, such as its `render_mode`.
+    """
+    run = reading.record(directory)
+    policy = run.policy(checkpoint)
+    limit = max_ep_len or run.setting("max_ep_len")
+    try:
+        kwargs = drawing | (run.setting("env_kwargs") or {})
+        env = envs.single(run.config["env"], limit, kwargs)
+    except ValueError as error:
+        raise Refused(str(error)) from None
+    spec = envs.spec_of(env)
+    if (spec.obs_size, spec.action) != (policy.obs_size, policy.action):
+        raise Refused(
+            f"{run.config['env']} is not as it was: the policy of {run.path} takes "
+            f"{policy.obs_size} observations for {policy.action}, and it has "
+            f"{spec.obs_size} for {spec.action}"
+        )
+    return policy, env
+
+
+def exploring(policy: Policy, seed: int) -> Act:
+    """The policy with the noise it was trained with."""
+    rng = np.random.default_rng(seed)
+    return lambda obs: policy(obs, rng)
+
+
+def play(act: Act, env: Any, episodes: int, seed: int) -> Iterator[Moment]:
+    """Every step of so many episodes, of which the first is seeded."""
+    for episode in range(episodes):
+        obs, _ = env.reset(seed=None if episode else seed)
+        returned = 0.0
+        for length in itertools.count(1):
+            obs, reward, terminated, truncated, _ = env.step(act(obs))
+            returned += float(reward)
+            over = bool(terminated or truncated)
+            yield Moment(episode, returned, length, over)
+            if over:
+                break
+
+
+def evaluate_policy(
+    act: Act, env: Any, n_eval_episodes: int = 10, seed: int = 0
+) -> tuple[float, float]:
+    """Mean and standard deviation of the returns of so many episodes."""
+    if n_eval_episodes < 1:
+        raise ValueError(f"n_eval_episodes is {n_eval_episodes}, but must be 1 or more")
+    moments = play(act, env, n_eval_episodes, seed)
+    returns = [moment.returned for moment in moments if moment.over]
+    return float(np.mean(returns)), float(np.std(returns))

@@ -1,0 +1,76 @@
+"""Statistics over seeds, as curves [n, ...] along their first axis.
+
+iqm        the mean of the middle half (Agarwal et al., 2021, arXiv:2108.13264)
+bootstrap  percentiles of an estimate over samples drawn anew, with replacement
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+Estimate = Callable[[np.ndarray], np.ndarray]
+
+DRAWS = 1000
+LEVEL = 0.95
+POINTS = 1000  # of a curve; more than a picture can show
+
+
+def iqm(values: np.ndarray) -> np.ndarray:
+    """The mean of what remains when a quarter, rounded down, is cut at either end."""
+    cut = len(values) // 4
+    return np.sort(values, axis=0)[cut : len(values) - cut].mean(axis=0)
+
+
+def mean(values: np.ndarray) -> np.ndarray:
+    return np.mean(values, axis=0)
+
+
+def median(values: np.ndarray) -> np.ndarray:
+    return np.median(values, axis=0)
+
+
+ESTIMATES: dict[str, Estimate] = {"mean": mean, "median": median, "iqm": iqm}
+
+
+def bootstrap(values: np.ndarray, estimate: Estimate) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of a 95 % interval of `estimate`, the same ones every time."""
+    rng = np.random.default_rng(0)
+    picks = rng.integers(len(values), size=(DRAWS, len(values)))
+    estimates = np.stack([estimate(values[pick]) for pick in picks])
+    low, high = np.quantile(estimates, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    return low, high
+
+
+def band(
+    values: np.ndarray, kind: str, estimate: Estimate
+) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper edge: ci, sd (about the mean) or minmax."""
+    if kind == "ci":
+        return bootstrap(values, estimate)
+    if kind == "minmax":
+        return values.min(axis=0), values.max(axis=0)
+    middle, spread = values.mean(axis=0), values.std(axis=0)
+    return middle - spread, middle + spread
+
+
+def smooth(values: np.ndarray, window: int) -> np.ndarray:
+    """The moving average over `window` values, over fewer at the ends."""
+    weights = np.ones(window)
+    inside = slice((window - 1) // 2, (window - 1) // 2 + len(values))
+    total = np.convolve(values, weights)[inside]
+    return total / np.convolve(np.ones(len(values)), weights)[inside]
+
+
+def on_common_grid(
+    curves: Sequence[tuple[np.ndarray, np.ndarray]],
+) -> tuple[np.ndarray, np.ndarray]:
+    """The (x, y) curves at the same x, between their latest start and earliest end.
+
+    Where all have the same x it is that, and nothing is interpolated.
+    """
+    start, end = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
+    every = np.unique(np.concatenate([x for x, _ in curves]))
+    grid = every[(every >= start) & (every <= end)]
+    if len(grid) > POINTS:
+        grid = np.linspace(start, end, POINTS)
+    return grid, np.stack([np.interp(grid, x, y) for x, y in curves])  # [n, len(grid)]

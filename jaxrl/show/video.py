@@ -1,0 +1,123 @@
+"""Films an agent: gymnasium's pictures, with the return and the step drawn in."""
+
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from jaxrl.runs.refusal import Refused
+from jaxrl.show import agent
+from jaxrl.show.agent import Act, Moment
+
+SUFFIXES = (".mp4", ".gif")
+FASTEST = {".mp4": 60, ".gif": 25}  # pictures a second that players show
+
+LIBRARIES = ("egl", "osmesa")  # OpenGL without a display, the quicker one first
+PROBE = "import mujoco; mujoco.GLContext(8, 8).make_current()"
+
+
+def drawing(env_id: str) -> dict[str, Any]:
+    """The arguments with which the environment draws without a display."""
+    if not _draws_with_mujoco(env_id):
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+        return {"render_mode": "rgb_array"}
+    choose_opengl()
+    # The camera that follows the body; where a model has none, it changes nothing.
+    return {"render_mode": "rgb_array", "camera_name": "track"}
+
+
+def choose_opengl() -> None:
+    """Sets MUJOCO_GL to what works without a display, unless the user has set it.
+
+    Tried in processes of their own, because MuJoCo chooses once, when it is imported.
+    """
+    if sys.platform != "linux":
+        return
+    asked = os.environ.get("MUJOCO_GL")
+    for library in (asked,) if asked else LIBRARIES:
+        environment = os.environ | {"MUJOCO_GL": library}
+        trial = [sys.executable, "-c", PROBE]
+        if not subprocess.run(trial, env=environment, capture_output=True).returncode:
+            os.environ["MUJOCO_GL"] = library
+            return
+    raise Refused(
+        f"MuJoCo cannot draw without a display: {asked or 'neither EGL nor OSMesa'} "
+        "does not work here; install libegl1 or libosmesa6 (apt install libegl1)"
+    )
+
+
+def _draws_with_mujoco(env_id: str) -> bool:
+    try:
+        entry = str(gymnasium.spec(env_id.removeprefix("envpool/")).entry_point)
+        return entry.startswith("gymnasium.envs.mujoco")
+    except (gymnasium.error.Error, ImportError):
+        return False  # the environment itself will be refused, with its reason
+
+
+def frames(moments: Iterable[Moment], env: Any, every: int) -> Iterator[np.ndarray]:
+    """A picture of every so many steps, and of each episode's end."""
+    for moment in moments:
+        if moment.length % every == 0 or moment.over:
+            yield labelled(_drawn(env), moment)
+
+
+def _drawn(env: Any) -> np.ndarray:
+    try:
+        picture = env.render()
+    except Exception as error:  # of whatever library draws
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise Refused(f"the environment cannot be drawn: {reason}") from None
+    if not isinstance(picture, np.ndarray) or picture.ndim != 3:
+        raise Refused(
+            "the environment cannot be drawn: it has no render_mode rgb_array"
+        )
+    return picture
+
+
+def labelled(picture: np.ndarray, moment: Moment) -> np.ndarray:
+    """The picture, with the state of its episode on a strip above it."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    height, width = (side - side % 2 for side in picture.shape[:2])  # as H.264 needs
+    size = max(12, width // 30)
+    strip = 2 * size
+    image = Image.new("RGB", (width, height + strip), (24, 24, 24))
+    image.paste(Image.fromarray(picture[:height, :width]), (0, strip))
+    text = f"episode {moment.episode + 1}   step {moment.length}"
+    draw, font = ImageDraw.Draw(image), ImageFont.load_default(size)
+    draw.text((size, strip / 2), text, "white", font, anchor="lm")
+    returned = f"return {moment.returned:.1f}"
+    draw.text((width - size, strip / 2), returned, "white", font, anchor="rm")
+    return np.asarray(image)
+
+
+def film(path: Path, act: Act, env: Any, episodes: int, seed: int) -> int:
+    """Writes an .mp4 or a .gif that runs in real time; returns its pictures' number."""
+    fps = env.metadata.get("render_fps", 30)
+    every = math.ceil(fps / FASTEST[path.suffix])
+    moments = agent.play(act, env, episodes, seed)
+    try:
+        with _writer(path, fps / every) as writer:
+            count = 0
+            for picture in frames(moments, env, every):
+                writer.append_data(picture)
+                count += 1
+        return count
+    except ImportError as error:
+        raise Refused(
+            f"filming needs {error.name}; install it with pip install 'jaxrl[video]'"
+        ) from None
+
+
+def _writer(path: Path, fps: float) -> Any:
+    import imageio.v2 as imageio
+
+    if path.suffix == ".gif":
+        return imageio.get_writer(path, fps=fps, loop=0)
+    return imageio.get_writer(path, fps=fps, codec="libx264", macro_block_size=2)
