@@ -9,6 +9,7 @@ the rest as JSON.
 import dataclasses
 import json
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
@@ -17,6 +18,11 @@ import numpy as np
 
 from jaxrl.spaces import Box, Discrete
 
+# What a damaged file can raise, on its way through zip, NumPy and JSON.
+DAMAGE = (
+    *(KeyError, ValueError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile),
+    zlib.error,
+)
 FORMAT = 1  # of the file; to be raised when an older jaxrl would misread it
 
 ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -91,12 +97,12 @@ class Policy:
     def load(cls, path: str | Path) -> Self:
         """The policy in a file of `save`: arrays and JSON, nothing that could run."""
         try:
-            if not zipfile.is_zipfile(path):
-                Path(path).open("rb").close()  # says why, if it cannot be read
-                raise ValueError("it is not an .npz file")
-            with np.load(path, allow_pickle=False) as file:
-                return cls._of(dict(file))
-        except (KeyError, ValueError, TypeError, zipfile.BadZipFile) as error:
+            with (
+                Path(path).open("rb") as file,
+                np.load(file, allow_pickle=False) as held,
+            ):
+                return cls._of(dict(held))
+        except DAMAGE as error:
             raise ValueError(
                 f"{path} holds no policy, or a damaged one: {error}"
             ) from None

@@ -119,5 +119,5 @@ def _writer(path: Path, fps: float) -> Any:
     import imageio.v2 as imageio
 
     if path.suffix == ".gif":
-        return imageio.get_writer(path, fps=fps, loop=0)
+        return imageio.get_writer(path, duration=1000 / fps, loop=0)
     return imageio.get_writer(path, fps=fps, codec="libx264", macro_block_size=2)

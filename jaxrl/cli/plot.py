@@ -1,0 +1,113 @@
+"""`jaxrl plot PATH... [-y COLUMN ...]`."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from jaxrl.cli import flags
+from jaxrl.runs import reading
+from jaxrl.runs.refusal import Refused
+from jaxrl.show import curves, plot
+from jaxrl.show.curves import Curve, Panel, View
+from jaxrl.show.statistics import ESTIMATES
+
+
+def main(arguments: list[str]) -> int:
+    given = _parse(arguments)
+    runs = curves.chosen(reading.find(given.paths), given.select, given.exclude)
+    runs, waiting = curves.with_data(runs)
+    view = View(
+        x=given.x,
+        ys=given.y,
+        smooth=given.smooth,
+        est=given.est,
+        band=given.band,
+        group=given.group,
+        each_run=given.count,
+        facet="" if given.facet == "none" else given.facet,
+        legend=given.legend,
+    )
+    panels = curves.panels(runs, view)
+    references = _references(panels, view) if given.ref else [[] for _ in panels]
+    _note(panels, waiting)
+    if given.output or not given.show:
+        output = given.output or Path("curves.png")
+        with flags.writing(output, plot.SUFFIXES) as path:
+            plot.save(path, panels, references, view)
+        print(f"{output}: {len(runs)} {'run' if len(runs) == 1 else 'runs'}")
+    if given.show:
+        plot.show(panels, references, view)
+    return 0
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = flags.Parser(
+        "plot PATH... [-y COLUMN ...] [-o FILE] [--show] ...",
+        "Draws learning curves: runs of one name are averaged, with a band around "
+        "them; environments and columns have panels of their own.",
+    )
+    parser.add_argument(
+        "paths", nargs="+", metavar="PATH", help="runs, directories of runs, or globs"
+    )
+    _add_which(parser)
+    _add_how(parser)
+    return parser.parse(arguments)
+
+
+def _add_which(parser: flags.Parser) -> None:
+    """What is drawn."""
+
+    def words(name: str, kind: str, default: list[str], sentence: str) -> None:
+        parser.add_argument(
+            name, nargs="+", metavar=kind, default=default, help=sentence
+        )
+
+    columns = "columns of progress.csv; Performance is the return of the test "
+    columns += "episodes, or else of the training's [Performance]"
+    words("-y", "COLUMN", [curves.PERFORMANCE], columns)
+    together = "settings that the runs of a curve have in common [exp_name]"
+    words("--group", "SETTING", ["exp_name"], together)
+    matching = "globs of runs' names or paths, or setting=value"
+    words("--select", "GLOB", [], f"only these runs: {matching}")
+    words("--exclude", "GLOB", [], "all but these")
+    words("--legend", "NAME", [], "other names for the curves, in their order")
+
+
+def _add_how(parser: flags.Parser) -> None:
+    """How it is drawn, and where."""
+    add = parser.add_argument
+    add("-x", metavar="COLUMN", default=curves.STEPS, help=f"[{curves.STEPS}]")
+    add("--smooth", type=flags.count, default=1, metavar="N", help="rows averaged [1]")
+    add("--est", choices=ESTIMATES, default="mean", help="the line, over runs [mean]")
+    bands = "around it: 95 %% bootstrap interval, standard deviation, extremes [ci]"
+    add("--band", choices=plot.BANDS, default="ci", help=bands)
+    add("--count", action="store_true", help="draw every run for itself")
+    facet = "setting with a panel for each value, or none [env]"
+    add("--facet", metavar="SETTING", default="env", help=facet)
+    add("--ref", choices=["spinup"], help="Spinning Up's published curves beside them")
+    file = "a .png, .svg or .pdf [curves.png]"
+    add("-o", "--output", type=Path, metavar="FILE", help=file)
+    add("--show", action="store_true", help="open a window; no file, unless -o asks")
+
+
+def _references(panels: list[Panel], view: View) -> list[list[Curve]]:
+    found = [curves.spinup(panel, view) for panel in panels]
+    if not any(found):
+        raise Refused(
+            "Spinning Up published no curve to compare these with; it has the return "
+            "over environment steps in HalfCheetah, Hopper, Walker2d, Swimmer and Ant"
+        )
+    return found
+
+
+def _note(panels: list[Panel], waiting: list[str]) -> None:
+    """What the picture leaves out."""
+    if waiting:
+        print(f"jaxrl: no data yet from {', '.join(waiting)}", file=sys.stderr)
+    cut = [c for panel in panels for c in panel.curves if c.x[-1] < c.latest]
+    for label in dict.fromkeys(curve.label for curve in cut):
+        print(
+            f"jaxrl: {label} ends with its shortest run; --count shows each as long "
+            "as it is",
+            file=sys.stderr,
+        )

@@ -1,0 +1,237 @@
+"""Learning curves: runs gathered into groups, each averaged on a common grid of steps.
+
+runs ── grouped by name ── smoothed ── on one grid ── estimate and band ──► Curve
+     └─ parted by environment and column ────────────────────────────────► Panel
+"""
+
+import csv
+import dataclasses
+import fnmatch
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxrl.runs.reading import Record
+from jaxrl.runs.refusal import Refused, suggestion
+from jaxrl.show import statistics
+
+STEPS = "TotalEnvInteracts"
+PERFORMANCE = "Performance"  # of the test episodes, or else of the training's
+RETURNS = ("AverageTestEpRet", "AverageEpRet")
+SPINUP = Path(__file__).with_name("spinup.csv")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class View:
+    """What is to be seen of runs, and how."""
+
+    x: str = STEPS
+    ys: Sequence[str] = (PERFORMANCE,)
+    smooth: int = 1
+    est: str = "mean"
+    band: str = "ci"
+    group: Sequence[str] = ("exp_name",)
+    each_run: bool = False
+    facet: str = "env"
+    legend: Sequence[str] = ()
+
+
+class Curve(NamedTuple):
+    """An estimate over so many `runs`, between the edges of its band."""
+
+    label: str
+    runs: int
+    algo: str  # "" where they differ
+    x: np.ndarray
+    y: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    latest: float  # x where the longest run ends; the curve ends with the shortest
+
+
+class Panel(NamedTuple):
+    """Curves that share their axes; `environments` are those of their runs."""
+
+    title: str
+    y: str
+    environments: set[str]
+    curves: list[Curve]
+
+
+# Which runs
+
+
+def chosen(
+    runs: Iterable[Record], select: Sequence[str], exclude: Sequence[str]
+) -> list[Record]:
+    """The runs that match one pattern of `select`, if there are any, and no other's."""
+    kept = [
+        run
+        for run in runs
+        if (not select or any(_matches(run, pattern) for pattern in select))
+        and not any(_matches(run, pattern) for pattern in exclude)
+    ]
+    if not kept:
+        raise Refused("no run is left by --select and --exclude")
+    return kept
+
+
+def _matches(run: Record, pattern: str) -> bool:
+    """A glob of the run's name, its experiment's or its path; or setting=value."""
+    name, equals, value = pattern.partition("=")
+    if equals:
+        return fnmatch.fnmatchcase(str(run.setting(name)), value)
+    names = (run.name, str(run.config["exp_name"]), str(run.path))
+    return any(fnmatch.fnmatchcase(name, pattern) for name in names)
+
+
+def with_data(runs: Iterable[Record]) -> tuple[list[Record], list[str]]:
+    """The runs that have a row, and the names of those that have none yet."""
+    runs = list(runs)
+    kept = [run for run in runs if run.progress]
+    if not kept:
+        raise Refused(f"{runs[0].path} has no data yet; its first epoch is under way")
+    return kept, [run.name for run in runs if not run.progress]
+
+
+# From runs to panels
+
+
+def panels(runs: Sequence[Record], view: View) -> list[Panel]:
+    """One for each column of `view.ys` and each environment, the latter inside."""
+    for key in (*view.group, *([view.facet] if view.facet else [])):
+        _refuse_unknown_setting(runs, key)
+    labels = list(_parted(runs, lambda run: _label(run, view)))
+    if view.legend and len(view.legend) != len(labels):
+        raise Refused(
+            f"--legend has {len(view.legend)} names, but there are {len(labels)} "
+            f"curves: {', '.join(labels)}"
+        )
+    renamed = dict(zip(labels, view.legend or labels, strict=True))
+    facets = _parted(runs, lambda run: str(run.setting(view.facet) or ""))
+    return [
+        _panel(title, y, members, view, renamed)
+        for y in view.ys
+        for title, members in facets.items()
+    ]
+
+
+def _refuse_unknown_setting(runs: Sequence[Record], name: str) -> None:
+    if any(run.setting(name) is not None for run in runs):
+        return
+    known = runs[0].config.keys() | runs[0].config["settings"].keys()
+    raise Refused(f"the runs have no setting {name!r}{suggestion(name, known)}")
+
+
+def _parted(
+    runs: Iterable[Record], key: Callable[[Record], str]
+) -> dict[str, list[Record]]:
+    parts: dict[str, list[Record]] = {}
+    for run in runs:
+        parts.setdefault(key(run), []).append(run)
+    return parts
+
+
+def _label(run: Record, view: View) -> str:
+    if view.each_run:
+        return run.name
+    parts = []
+    for key in view.group:
+        value = str(run.setting(key))
+        if key == "exp_name" and view.facet == "env":
+            # Names made by default end in the environment, which the title says.
+            value = value.removesuffix(f"-{run.config['env']}")
+        named = key in ("exp_name", "algo", "env")
+        parts.append(value if named else f"{key} {value}")
+    return ", ".join(parts)
+
+
+def _panel(
+    title: str,
+    y: str,
+    runs: Sequence[Record],
+    view: View,
+    renamed: dict[str, str],
+) -> Panel:
+    groups = _parted(runs, lambda run: renamed[_label(run, view)])
+    curves = [_curve(label, group, y, view) for label, group in groups.items()]
+    return Panel(title, y, {run.config["env"] for run in runs}, curves)
+
+
+def _curve(label: str, runs: Sequence[Record], y: str, view: View) -> Curve:
+    series = [_series(run, y, view) for run in runs]
+    x, ys = statistics.on_common_grid(series)
+    if not len(x):
+        raise Refused(f"the runs of {label} share no {view.x}; draw each with --count")
+    estimate = statistics.ESTIMATES[view.est]
+    edges = statistics.band(ys, view.band, estimate)
+    algos = {run.config["algo"] for run in runs}
+    algo = algos.pop() if len(algos) == 1 else ""
+    latest = max(float(x[-1]) for x, _ in series)
+    return Curve(label, len(runs), algo, x, estimate(ys), *edges, latest)
+
+
+def _series(run: Record, y: str, view: View) -> tuple[np.ndarray, np.ndarray]:
+    """The smoothed column over x, without its empty cells."""
+    x, values = column(run, view.x), column(run, y)
+    known = np.isfinite(x) & np.isfinite(values)
+    if not known.any():
+        raise Refused(f"{run.path} has no value of {y} yet")
+    if not (np.diff(x[known]) > 0).all():
+        raise Refused(
+            f"{view.x} does not grow along {run.path}, so it cannot be the x axis; "
+            f"take {STEPS}, Epoch or Time"
+        )
+    return x[known], statistics.smooth(values[known], view.smooth)
+
+
+def column(run: Record, name: str) -> np.ndarray:
+    """A column of progress.csv; `Performance` is the first of `RETURNS` it has."""
+    if name == PERFORMANCE:
+        name = next((wish for wish in RETURNS if wish in run.progress), RETURNS[-1])
+    if name in run.progress:
+        return run.progress[name]
+    hint = suggestion(name, run.progress) or f"; it has {', '.join(run.progress)}"
+    raise Refused(f"{run.path} has no column {name!r}{hint}")
+
+
+# Spinning Up's published curves
+
+
+def spinup(panel: Panel, view: View) -> list[Curve]:
+    """Mean and standard deviation over ten seeds, as far as the panel's curves go."""
+    if view.x != STEPS or panel.y not in (PERFORMANCE, *RETURNS):
+        return []
+    if len(panel.environments) != 1:
+        return []
+    env = next(iter(panel.environments)).rpartition("/")[2].rpartition(":")[2]
+    end = max(float(curve.x[-1]) for curve in panel.curves)
+    algos = dict.fromkeys(curve.algo for curve in panel.curves)
+    published = _published(env.partition("-v")[0].lower())
+    return [
+        _reference(backend, algo, published[backend, algo], end)
+        for algo in algos
+        for backend in ("pytorch", "tensorflow")
+        if (backend, algo) in published
+    ]
+
+
+def _published(env: str) -> dict[tuple[str, str], np.ndarray]:
+    """Rows of steps, mean and sd by backend and algorithm."""
+    curves: dict[tuple[str, str], list[Any]] = {}
+    with SPINUP.open() as file:
+        for row in csv.DictReader(file):
+            if row["env"] == env:
+                values = [float(row[name]) for name in ("steps", "mean", "sd")]
+                curves.setdefault((row["backend"], row["algo"]), []).append(values)
+    return {key: np.array(values) for key, values in curves.items()}
+
+
+def _reference(backend: str, algo: str, rows: np.ndarray, end: float) -> Curve:
+    steps, mean, sd = rows.T
+    x = np.append(steps[steps < end], min(end, steps[-1]))
+    y, spread = np.interp(x, steps, mean), np.interp(x, steps, sd)
+    label = f"Spinning Up's {algo}, {backend}"
+    return Curve(label, 10, algo, x, y, y - spread, y + spread, float(x[-1]))

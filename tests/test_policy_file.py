@@ -1,0 +1,149 @@
+"""A policy as a file: equal to the algorithm's, and nothing in it that could run."""
+
+import json
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+from support import algorithms
+
+from jaxrl.algos import ppo
+from jaxrl.policy import Policy
+from jaxrl.training import acting
+from jaxrl.types import Box, Discrete, EnvSpec
+
+ASYMMETRIC = EnvSpec(11, Box((-2.0, -1.0, 0.0), (6.0, 1.0, 1.0)))
+# Rounding of float32, in units of the width of the action space.
+ROUNDING = 1e-6
+
+
+def trained(algo, spec, key, **changes):
+    """A state whose observations have been seen and are not standard."""
+    state = algo.init(key, spec, algo.Config(normalize_obs=True, **changes))
+    norm = state.obs_norm
+    mean, var = np.float32(np.arange(spec.obs_size)), 4 * np.ones_like(norm.var)
+    moments = norm._replace(batches=norm.batches + 5, mean=mean, var=var)
+    return state.__class__(
+        **vars(state) | {"obs_norm": jax.tree.map(jax.numpy.asarray, moments)}
+    )
+
+
+def saved(state, spec, path):
+    policy = acting.numpy_policy(state)
+    policy.action = spec.action
+    policy.save(path)
+    return Policy.load(path)
+
+
+def observations(spec, key, count=10_000):
+    scale = 3 * jax.random.normal(key, (count, spec.obs_size))
+    return np.asarray(scale + np.arange(spec.obs_size, dtype=np.float32)[None])
+
+
+@algorithms
+def test_the_file_acts_as_the_algorithm_does(algo, key, tmp_path):
+    state = trained(algo, ASYMMETRIC, key)
+    obs = observations(ASYMMETRIC, key)
+    policy = saved(state, ASYMMETRIC, tmp_path / "policy.npz")
+    due = ASYMMETRIC.action.scale(np.asarray(algo.act(state, obs)))
+    width = np.subtract(ASYMMETRIC.action.high, ASYMMETRIC.action.low)
+    assert np.abs((policy(obs) - due) / width).max() < ROUNDING
+    assert np.ptp(due, axis=0).min() > 0.01  # or the comparison would be of constants
+
+
+def test_discrete_actions_begin_where_the_environments_do(key, tmp_path):
+    spec = EnvSpec(4, Discrete(3, start=5))
+    state = trained(ppo, spec, key)
+    obs = observations(spec, key)
+    policy = saved(state, spec, tmp_path / "policy.npz")
+    np.testing.assert_array_equal(policy(obs), np.asarray(ppo.act(state, obs)) + 5)
+    assert set(policy(obs)) == {5, 6, 7}
+    assert policy(obs[0]) == policy(obs)[0]
+
+
+@algorithms
+def test_the_file_explores_as_in_training(algo, key, tmp_path):
+    state = trained(algo, ASYMMETRIC, key)
+    policy = saved(state, ASYMMETRIC, tmp_path / "policy.npz")
+    obs = np.repeat(observations(ASYMMETRIC, key, 1), 1000, axis=0)
+    actions = policy(obs, np.random.default_rng(0))
+    original = acting.numpy_policy(state)(obs, np.random.default_rng(0))
+    np.testing.assert_allclose(actions, ASYMMETRIC.action.scale(original))
+    assert actions.std(axis=0).min() > 0.01
+
+
+def test_infinite_bounds_survive(key, tmp_path):
+    spec = EnvSpec(2, Box((-np.inf, 0.0), (np.inf, 4.0)))
+    policy = saved(trained(ppo, spec, key), spec, tmp_path / "policy.npz")
+    assert policy.action == spec.action
+
+
+def test_the_file_is_arrays_and_json(key, tmp_path):
+    state = trained(ppo, ASYMMETRIC, key)
+    saved(state, ASYMMETRIC, tmp_path / "policy.npz")
+    with np.load(tmp_path / "policy.npz", allow_pickle=False) as file:
+        assert json.loads(str(file["about"]))["head"] == "gaussian"
+        assert file["weight_0"].shape == (11, 64)
+        np.testing.assert_allclose(file["std"], 2)
+
+
+def test_the_loader_needs_only_numpy(key, tmp_path):
+    saved(trained(ppo, ASYMMETRIC, key), ASYMMETRIC, tmp_path / "policy.npz")
+    code = "import sys, numpy as np; from jaxrl.policy import Policy; "
+    code += "print(Policy.load(sys.argv[1])(np.zeros(11)).shape); "
+    code += "raise SystemExit(bool({'jax', 'flax', 'gymnasium'} & set(sys.modules)))"
+    command = [sys.executable, "-c", code, tmp_path / "policy.npz"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "(3,)\n"), done.stderr
+
+
+def test_observations_of_another_size_are_refused(key, tmp_path):
+    policy = saved(trained(ppo, ASYMMETRIC, key), ASYMMETRIC, tmp_path / "policy.npz")
+    with pytest.raises(ValueError, match=r"takes observations \[..., 11\], got \(3,\)"):
+        policy(np.zeros(3))
+
+
+def damaged(whole):
+    """The file cut short, and with a byte inverted, at many places."""
+    yield from (whole[:cut] for cut in range(0, len(whole), 97))
+    for place in range(200, len(whole), 211):
+        yield whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :]
+
+
+def test_a_damaged_file_is_refused_or_harmless(key, tmp_path):
+    path = tmp_path / "policy.npz"
+    whole = saved(trained(ppo, ASYMMETRIC, key, hidden=(4,)), ASYMMETRIC, path)
+    sentences = set()
+    for content in damaged(path.read_bytes()):
+        path.write_bytes(content)
+        try:
+            policy = Policy.load(path)
+        except ValueError as error:
+            sentences.add(str(error).partition(": ")[0])
+            continue
+        # Some bytes of a zip file mean nothing.
+        np.testing.assert_array_equal(policy(np.ones(11)), whole(np.ones(11)))
+    assert sentences == {f"{path} holds no policy, or a damaged one"}
+
+
+def test_a_pickle_is_not_opened(tmp_path):
+    trap = np.array([{"anything": "at all"}], dtype=object)
+    np.savez(tmp_path / "policy.npz", about=trap, allow_pickle=True)
+    with pytest.raises(ValueError, match="holds no policy"):
+        Policy.load(tmp_path / "policy.npz")
+    with pytest.raises(FileNotFoundError):
+        Policy.load(tmp_path / "none.npz")
+
+
+def test_a_policy_of_the_future_is_refused(key, tmp_path):
+    path = tmp_path / "policy.npz"
+    saved(trained(ppo, ASYMMETRIC, key), ASYMMETRIC, path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    about = json.loads(str(arrays.pop("about")))
+    for change in ({"format": 2}, {"head": "_init__"}, {"activation": "new"}):
+        np.savez(path, about=np.array(json.dumps(about | change)), **arrays)
+        with pytest.raises(ValueError, match="a newer jaxrl wrote it"):
+            Policy.load(path)
