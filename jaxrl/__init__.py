@@ -1,5 +1,6 @@
 """Reinforcement learning as pure functions in JAX."""
 
+import os
 import typing
 from collections.abc import Mapping
 
@@ -36,7 +37,8 @@ def train(
 
 
 def load(
-    directory: str, checkpoint: typing.Literal["last", "best"] = "last"
+    directory: "str | os.PathLike[str]",
+    checkpoint: typing.Literal["last", "best"] = "last",
 ) -> "tuple[Policy, gymnasium.Env]":
     """The greedy policy of a run and its environment: `env.step(policy(obs))`."""
     from jaxrl.show import agent

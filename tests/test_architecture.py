@@ -21,7 +21,7 @@ ALLOWED = {
     "policy": {"spaces"},
     "runs": {"types", "settings", "checks", "algos", "policy"},
     "training": {"types", "checks", "maths", "algos", "envs", "policy", "runs"},
-    "show": {"envs", "policy", "runs"},
+    "show": {"spaces", "envs", "policy", "runs"},
     "cli": {"__version__", "algos", "runs", "training", "show"},
 }
 # Third parties that only some rooms may name.
@@ -34,6 +34,7 @@ ONLY = {
     "tensorboardX": {"runs"},
     "matplotlib": {"show"},
     "imageio": {"show"},
+    "onnx": {"show"},
     "PIL": {"show"},
     "argparse": {"cli"},
 }

@@ -1,16 +1,20 @@
 """A policy as a file: equal to the algorithm's, and nothing in it that could run."""
 
+import dataclasses
+import itertools
 import json
 import subprocess
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from support import algorithms
 
 from jaxrl.algos import ppo
-from jaxrl.policy import Policy
+from jaxrl.policy import ACTIVATIONS, HEADS, Policy
+from jaxrl.show import onnx
 from jaxrl.training import acting
 from jaxrl.types import Box, Discrete, EnvSpec
 
@@ -22,12 +26,9 @@ ROUNDING = 1e-6
 def trained(algo, spec, key, **changes):
     """A state whose observations have been seen and are not standard."""
     state = algo.init(key, spec, algo.Config(normalize_obs=True, **changes))
-    norm = state.obs_norm
-    mean, var = np.float32(np.arange(spec.obs_size)), 4 * np.ones_like(norm.var)
-    moments = norm._replace(batches=norm.batches + 5, mean=mean, var=var)
-    return state.__class__(
-        **vars(state) | {"obs_norm": jax.tree.map(jax.numpy.asarray, moments)}
-    )
+    mean, var = jnp.arange(float(spec.obs_size)), jnp.full(spec.obs_size, 4.0)
+    norm = state.obs_norm._replace(mean=mean, var=var)
+    return dataclasses.replace(state, obs_norm=norm)
 
 
 def saved(state, spec, path):
@@ -72,6 +73,34 @@ def test_the_file_explores_as_in_training(algo, key, tmp_path):
     original = acting.numpy_policy(state)(obs, np.random.default_rng(0))
     np.testing.assert_allclose(actions, ASYMMETRIC.action.scale(original))
     assert actions.std(axis=0).min() > 0.01
+
+
+SPACES = {
+    "gaussian": Box((-np.inf, 0.0, -2.0), (np.inf, 4.0, 6.0)),
+    "tanh_gaussian": ASYMMETRIC.action,
+    "deterministic": ASYMMETRIC.action,
+    "categorical": Discrete(3, start=5),
+}
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_onnx_acts_alike(head, activation, tmp_path):
+    from onnx.reference import ReferenceEvaluator
+
+    rng = np.random.default_rng(0)
+    sizes = (11, 16, 16, 6 if head == "tanh_gaussian" else 3)
+    draw = lambda *shape: rng.standard_normal(shape, np.float32) / 3  # noqa: E731
+    layers = [(draw(*pair), draw(pair[1])) for pair in itertools.pairwise(sizes)]
+    whitening = {"mean": draw(11), "std": np.exp(draw(11)), "clip": 2.0}
+    policy = Policy(layers, activation, head, action=SPACES[head], **whitening)
+    onnx.save(policy, tmp_path / "policy.onnx")
+    obs = rng.standard_normal((1000, 11), np.float32)
+    graph = ReferenceEvaluator(str(tmp_path / "policy.onnx"))
+    (action,) = graph.run(None, {"obs": obs})
+    np.testing.assert_allclose(action, policy(obs), rtol=1e-5, atol=1e-5)
+    assert action.dtype == (np.int64 if head == "categorical" else np.float32)
+    assert np.ptp(action, axis=0).min() > 0.1
 
 
 def test_infinite_bounds_survive(key, tmp_path):

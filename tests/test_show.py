@@ -134,6 +134,13 @@ def test_paths_are_paths_and_globs_and_never_parts_of_names(tmp_path):
     assert sorted(run.name for run in both) == ["ppo_s1", "ppo_s10"]
 
 
+def test_what_is_inside_of_a_run_is_no_run(tmp_path):
+    path = write_run(tmp_path, "[ppo]", 0, log([1], [1]))
+    (path / "wandb").mkdir()
+    (path / "wandb" / "config.yaml").write_text("not: ours")
+    assert [run.path for run in reading.find([str(tmp_path / "[ppo]")])] == [path]
+
+
 @pytest.mark.parametrize(
     ("file", "content", "sentence"),
     [
@@ -358,13 +365,16 @@ def test_export_writes_the_policy_that_eval_plays(trained, tmp_path, capsys):
     obs = np.array([3.0, 0.0])
     loaded, _ = jaxrl.load(str(trained["count"]))
     np.testing.assert_array_equal(Policy.load(output)(obs), loaded(obs))
+    assert main(["export", str(trained["count"]), "-o", str(tmp_path / "a.h5")]) == 2
+    assert "must end in .npz or .onnx" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [output]
 
 
 FILM = """
 import sys, imageio.v2 as imageio
 from jaxrl.cli.main import main
 assert main(sys.argv[1:]) == 0
-pictures = list(imageio.get_reader(sys.argv[-1]))
+pictures = [picture for picture in imageio.get_reader(sys.argv[-1])]
 print(len(pictures), *pictures[0].shape[:2])
 """
 

@@ -9,7 +9,7 @@ from jaxrl.envs import gym
 from jaxrl.envs.gym import Environments, spec_of
 from jaxrl.envs.pool import PREFIX, Pool
 
-__all__ = ["make", "single", "spec_of"]
+__all__ = ["is_mujoco", "make", "single", "spec_of"]
 
 
 def make(
@@ -29,3 +29,12 @@ def single(
 ) -> gymnasium.Env:
     """One of gymnasium's, in which a policy can be watched; also for EnvPool's."""
     return gym.single(env_id.removeprefix(PREFIX), max_ep_len, env_kwargs or {})
+
+
+def is_mujoco(env_id: str) -> bool:
+    """Whether it is one of gymnasium's own that MuJoCo simulates and draws."""
+    try:
+        entry = gymnasium.spec(env_id.removeprefix(PREFIX)).entry_point
+    except (gymnasium.error.Error, ImportError):
+        return False
+    return str(entry).startswith("gymnasium.envs.mujoco")

@@ -7,6 +7,7 @@ import csv
 import dataclasses
 import functools
 import glob
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -57,15 +58,15 @@ class Record:
             raise Refused(f"cannot read {path}: {error.strerror}") from None
 
 
-def record(path: str | Path) -> Record:
-    """The run in the directory `path`."""
-    path = Path(path)
+def record(directory: str | os.PathLike[str]) -> Record:
+    """The run in the directory."""
+    path = Path(directory)
     file = path / "config.yaml"
     if not path.is_dir():
         raise Refused(f"there is no directory {path}")
     if not file.exists():
-        inside = [found.parent.name for found in path.glob("**/config.yaml")]
-        hint = f"; it holds {', '.join(sorted(inside)[:3])}" if inside else ""
+        inside = [found.name for found in _runs_under(path)]
+        hint = f"; it holds {', '.join(inside[:3])}" if inside else ""
         raise Refused(f"{path} is not the directory of a run: no config.yaml{hint}")
     try:
         config = yaml.safe_load(file.read_text())
@@ -86,19 +87,29 @@ def _missing(config: Any) -> list[str]:
 
 
 def find(patterns: Iterable[str]) -> list[Record]:
-    """The runs in or under the directories that paths and globs name, each once."""
+    """The runs at or under the directories that paths and globs name, each once."""
     found: dict[Path, Record] = {}
     for pattern in patterns:
-        paths = [Path(path) for path in sorted(glob.glob(pattern))]
-        if not paths and not Path(pattern).exists():
-            raise Refused(
-                f"nothing is at {pattern}; give directories, or globs of them"
-            )
-        configs = [file for path in paths for file in sorted(path.rglob("config.yaml"))]
-        if not configs:
+        exact = Path(pattern)
+        paths = [exact] if exact.exists() else map(Path, sorted(glob.glob(pattern)))
+        runs = [run for path in paths for run in _runs_under(path)]
+        if not runs and not exact.exists() and not glob.glob(pattern):
+            raise Refused(f"nothing is at {pattern}; give directories or globs of them")
+        if not runs:
             raise Refused(f"there is no run in {pattern}: no config.yaml under it")
-        found |= {file.resolve(): record(file.parent) for file in configs}
+        found |= {run.resolve(): record(run) for run in runs}
     return list(found.values())
+
+
+def _runs_under(path: Path) -> list[Path]:
+    """The directories with a config.yaml; what is inside of one is part of it."""
+    found = []
+    for directory, inner, files in os.walk(path):
+        inner.sort()
+        if "config.yaml" in files:
+            found.append(Path(directory))
+            inner.clear()
+    return found
 
 
 def _columns(path: Path) -> dict[str, np.ndarray]:

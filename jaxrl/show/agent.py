@@ -4,8 +4,8 @@ Free of JAX, so that it starts at once.
 """
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ class Moment(NamedTuple):
 
 
 def load(
-    directory: str | Path,
+    directory: str | os.PathLike[str],
     checkpoint: str = "last",
     max_ep_len: int | None = None,
     **drawing: Any,

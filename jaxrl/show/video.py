@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 
+from jaxrl import envs
 from jaxrl.runs.refusal import Refused
 from jaxrl.show import agent
 from jaxrl.show.agent import Act, Moment
@@ -24,7 +24,7 @@ PROBE = "import mujoco; mujoco.GLContext(8, 8).make_current()"
 
 def drawing(env_id: str) -> dict[str, Any]:
     """The arguments with which the environment draws without a display."""
-    if not _draws_with_mujoco(env_id):
+    if not envs.is_mujoco(env_id):
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
         return {"render_mode": "rgb_array"}
     choose_opengl()
@@ -50,14 +50,6 @@ def choose_opengl() -> None:
         f"MuJoCo cannot draw without a display: {asked or 'neither EGL nor OSMesa'} "
         "does not work here; install libegl1 or libosmesa6 (apt install libegl1)"
     )
-
-
-def _draws_with_mujoco(env_id: str) -> bool:
-    try:
-        entry = str(gymnasium.spec(env_id.removeprefix("envpool/")).entry_point)
-        return entry.startswith("gymnasium.envs.mujoco")
-    except (gymnasium.error.Error, ImportError):
-        return False  # the environment itself will be refused, with its reason
 
 
 def frames(moments: Iterable[Moment], env: Any, every: int) -> Iterator[np.ndarray]:
