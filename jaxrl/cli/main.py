@@ -25,7 +25,7 @@ commands:
 
   jaxrl train sac --env Hopper-v4
   jaxrl train sac --help         every setting of an algorithm, with its default
-  jaxrl plot runs --help         every option of a command
+  jaxrl plot --help              every option of a command
 """
 
 

@@ -23,5 +23,5 @@ def main(arguments: list[str]) -> int:
     with flags.writing(given.output, video.SUFFIXES) as path:
         count = video.film(path, policy, env, given.episodes, given.seed)
     env.close()
-    print(f"{given.output}: {count} pictures of {run.name}")
+    print(f"{given.output}: {run.name} in {count} pictures")
     return 0
