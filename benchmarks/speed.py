@@ -5,9 +5,9 @@
     python benchmarks/speed.py --report
 
 Every measurement is a process of its own, pinned to its cores, with as many threads,
-right after one of the machine's matrix product; the sides take turns. It is kept as
-soon as it is made, and not made again. Steps a second count from the end of the first
-epoch (on-policy) or from step 1000 (off-policy), when all is compiled, to the end.
+between two of the machine's matrix product; the sides take turns. It is kept as soon as
+it is made, and not made again. Steps a second count from the end of the first epoch
+(on-policy) or from step 1000 (off-policy), when all is compiled, to the end.
 
 All sides have the same environment in the same version, networks, batches and number of
 gradient steps; nobody tests the policy. What differs: off-policy, the peers update
@@ -189,16 +189,24 @@ def theirs(
     return float(number.read_text())
 
 
+def sgemm(env: dict[str, str], cores: int) -> float:
+    command = [sys.executable, "-c", SGEMM, "--cores", str(cores)]
+    return float(output(command, env, cwd=HERE))
+
+
 def measure(case: Case, side: str, cores: int, python: Path) -> tuple[float, float]:
-    """The value, and GFLOP/s of the machine's matrix product just before."""
+    """The value, and GFLOP/s of the matrix product, the mean of before and after."""
     os.sched_setaffinity(0, CORES[:cores])  # which the children inherit
     env = os.environ | dict.fromkeys(THREADS, str(cores))
-    sgemm = [sys.executable, "-c", SGEMM, "--cores", str(cores)]
-    gflops = float(output(sgemm, env, cwd=HERE))
-    with tempfile.TemporaryDirectory() as out:
-        if side == "ours":
-            return ours(case, env, Path(out)), gflops
-        return theirs(case, side, env, Path(out), python), gflops
+    before = sgemm(env, cores)
+    with tempfile.TemporaryDirectory() as name:
+        out = Path(name)
+        value = (
+            ours(case, env, out)
+            if side == "ours"
+            else theirs(case, side, env, out, python)
+        )
+    return value, (before + sgemm(env, cores)) / 2
 
 
 def install(directory: Path, torch: str) -> Path:
