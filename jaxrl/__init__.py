@@ -5,6 +5,8 @@ import typing
 from collections.abc import Mapping
 
 if typing.TYPE_CHECKING:
+    from pathlib import Path
+
     import gymnasium
 
     from jaxrl.policy import Policy
@@ -34,6 +36,23 @@ def train(
 
     given: Mapping[str, typing.Any] = settings
     return host.train(spec.make(algo, env, given, preset), screen, on_epoch)
+
+
+def resume(
+    directory: "str | Path",
+    steps: int | None = None,
+    *,
+    screen: bool = True,
+    on_epoch: "OnEpoch | None" = None,
+) -> "Result":
+    """Goes on with a run as if it had never stopped; `steps` if it is to end later.
+
+    XLA's last bits depend on its number of threads: start Python with the `NPROC` that
+    config.yaml names, as `jaxrl resume` does.
+    """
+    from jaxrl.training import host
+
+    return host.resume(directory, steps, screen, on_epoch)
 
 
 def load(

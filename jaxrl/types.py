@@ -52,6 +52,8 @@ class OnPolicy:
     """Steps after which an episode is truncated, if the environment does not before."""
     save_freq: Size = 10
     """Epochs between two saves of the model."""
+    num_test_episodes: Count = 0
+    """Episodes of the greedy policy after every epoch."""
 
 
 @settings.pytree

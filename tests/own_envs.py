@@ -10,8 +10,9 @@ class Count(gym.Env):
     observation_space = gym.spaces.Box(-np.inf, np.inf, (2, 1))
     action_space = gym.spaces.Box(-2, 6, (1,))
 
-    def __init__(self, length=5, kind="terminated", fault=None, **_):
+    def __init__(self, length=5, kind="terminated", fault=None, chance=False, **_):
         self.length, self.kind, self.fault = length, kind, fault
+        self.unseeded = np.random.default_rng() if chance else None
 
     def reset(self, seed=None, options=None):
         super().reset(seed=seed)
@@ -19,7 +20,8 @@ class Count(gym.Env):
         return self._obs(), {}
 
     def _obs(self):
-        return np.array([[self.steps], [0]], np.float32)
+        noise = 0 if self.unseeded is None else self.unseeded.uniform()
+        return np.array([[self.steps], [noise]], np.float32)
 
     def step(self, action):
         assert action.shape == (1,)

@@ -403,7 +403,8 @@ def test_the_numbers_are_drawn_into_the_picture():
 
 
 def test_opengl_is_found_or_the_way_to_it_told(monkeypatch):
-    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    monkeypatch.setenv("MUJOCO_GL", "")  # so that it is put back in the end
+    monkeypatch.delenv("MUJOCO_GL")
     tried = []
 
     def only_osmesa(command, env, **_):

@@ -17,12 +17,12 @@ from jaxrl.cli.main import main
 from jaxrl.envs.gym import Environments
 from jaxrl.policy import Policy
 from jaxrl.runs import spec as specs
+from jaxrl.runs.columns import CLOCKS
 from jaxrl.runs.logger import Csv, Logger, Stats, clock, merge, table
-from jaxrl.training import acting, host
+from jaxrl.training import acting
 from jaxrl.training.experience import Ring, unpack
 from jaxrl.types import Box, Discrete, EnvSpec
 
-CLOCKS = host.CLOCKS
 SMALL_ON = {"steps_per_epoch": 64, "epochs": 2, "hidden": "8"}
 SMALL_OFF = {
     "steps_per_epoch": 60,

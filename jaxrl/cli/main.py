@@ -9,6 +9,8 @@ from jaxrl.runs.refusal import Refused
 
 COMMANDS = {
     "train": "train a policy in an environment",
+    "resume": "go on with a run that was stopped, or beyond its end",
+    "rerun": "start a run anew, with another seed or other settings",
     "eval": "play episodes of a trained policy, and sum them up",
     "video": "film a trained policy",
     "plot": "draw learning curves",
@@ -45,15 +47,18 @@ def main(argv: list[str] | None = None) -> int:
     os.environ.setdefault("NPROC", str(len(os.sched_getaffinity(0))))
     try:
         return importlib.import_module(f"jaxrl.cli.{command}").main(rest)
-    except Refused as refusal:
-        return _stopped(2, str(refusal))
-    except FloatingPointError as error:
-        return _stopped(1, f"stopped, because {error}")
-    except KeyboardInterrupt:
-        return _stopped(130, "interrupted")
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Refused as refusal:
+        return _stopped(2, str(refusal))
+    except FloatingPointError as error:
+        return _stopped(1, f"stopped, because {error}; the last checkpoint is kept")
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        return _stopped(1, f"stopped: {error.strerror or error}{where}")
+    except KeyboardInterrupt:
+        return _stopped(130, "interrupted")
 
 
 def _stopped(code: int, sentence: str) -> int:

@@ -1,6 +1,5 @@
 """`jaxrl train ALGO --env ID [--setting value ...]`."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import yaml
 
 from jaxrl.algos import NAMES
 from jaxrl.algos.presets import PRESETS
+from jaxrl.cli import running
 from jaxrl.runs import spec
 from jaxrl.runs.refusal import Refused, suggestion
 from jaxrl.runs.spec import Setting
@@ -31,29 +31,17 @@ def _train(algo: str, given: dict[str, Any]) -> int:
     if not env:
         raise Refused("no environment; name one, as in --env Hopper-v4")
     run = spec.make(algo, str(env), given, str(preset))
-    _cache_compilations()
+    running.cache_compilations()
     from jaxrl.training import host  # after the settings proved right: it is slow
 
-    result = host.train(run)
-    print(f"\nresults in {result.directory}")
-    print(f"curves: tensorboard --logdir {result.directory}")
-    return 0
-
-
-def _cache_compilations() -> None:
-    """A second start finds what the first compiled."""
-    import jax
-
-    home = os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")
-    jax.config.update("jax_compilation_cache_dir", str(Path(home) / "jaxrl" / "xla"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    return running.report(host.train(run))
 
 
 def _parse(arguments: list[str]) -> tuple[str, dict[str, Any]]:
     """The algorithm and the settings; those of a --config file give way to flags."""
     words = list(arguments)
     algo = words.pop(0) if words and not words[0].startswith("-") else ""
-    flags = _flags(words)
+    flags = flags_of(words)
     file = _read(str(flags.pop("config"))) if "config" in flags else {}
     algo = algo or str(file.pop("algo", ""))
     file.pop("algo", None)
@@ -66,7 +54,7 @@ def _parse(arguments: list[str]) -> tuple[str, dict[str, Any]]:
     return algo, file | flags
 
 
-def _flags(words: list[str]) -> dict[str, Any]:
+def flags_of(words: list[str]) -> dict[str, Any]:
     """--name value, --name=value and, for True, --name alone; - and _ are alike."""
     found: dict[str, Any] = {}
     while words:

@@ -4,7 +4,7 @@ import difflib
 import importlib
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -59,7 +59,11 @@ class Stepped(NamedTuple):
 
 
 class Environments:
-    """N gymnasium environments side by side, each reset as soon as its episode ends."""
+    """N gymnasium environments side by side, each reset as soon as its episode ends.
+
+    An environment cannot be copied, but its episode can be lived through again: how
+    each began and what was done since are kept.
+    """
 
     def __init__(
         self,
@@ -73,15 +77,17 @@ class Environments:
         self.spec = spec_of(self.envs[0])
         self.finished: list[Episode] = []
         self._max_ep_len = max_ep_len
-        self._to_env = [_border(env.action_space) for env in self.envs]
+        self._to_envs = _border(self.envs[0].action_space)
         self._returned, self._length = [0.0] * count, [0] * count
+        self._origins: list[dict[str, Any]] = [{} for _ in range(count)]
+        self._actions: list[list[np.ndarray]] = [[] for _ in range(count)]
         self.obs = np.zeros((count, self.spec.obs_size), np.float32)
-        seeds = np.random.SeedSequence(seed).generate_state(count)
-        for i, env in enumerate(self.envs):
-            self.obs[i] = np.ravel(env.reset(seed=int(seeds[i]))[0])
+        for i, own in enumerate(np.random.SeedSequence(seed).generate_state(count)):
+            self.obs[i] = self._begin(i, {"seed": int(own)})
 
     def step(self, action: np.ndarray) -> Stepped:
         """One step in each; finished episodes are added to `finished`."""
+        refuse_nan("action", action)
         count = len(self.envs)
         after = Stepped(
             np.empty(count, np.float32),
@@ -89,52 +95,104 @@ class Environments:
             np.zeros(count, bool),
             np.zeros(count, bool),
         )
-        refuse_nan("action", action)
-        for i, env in enumerate(self.envs):
-            obs, reward, terminated, truncated, _ = env.step(self._to_env[i](action[i]))
-            after.next_obs[i] = np.ravel(obs)
+        for i, chosen in enumerate(self._to_envs(action)):
+            obs, reward, terminated, truncated, _ = self.envs[i].step(chosen)
+            self._actions[i].append(action[i])
+            self.obs[i] = after.next_obs[i] = np.ravel(obs)
             after.reward[i] = reward
             self._returned[i] += float(reward)
             self._length[i] += 1
-            after.terminated[i] = terminated
-            over_long = truncated or self._length[i] >= self._max_ep_len
-            after.truncated[i] = over_long and not terminated
-            if terminated or over_long:
+            truncated = truncated or self._length[i] >= self._max_ep_len
+            if terminated or truncated:
+                after.terminated[i], after.truncated[i] = terminated, not terminated
                 self.finished.append(Episode(self._returned[i], self._length[i]))
                 self._returned[i], self._length[i] = 0.0, 0
-                obs, _ = env.reset()
-            self.obs[i] = np.ravel(obs)
+                self.obs[i] = self._begin(i, _generator(self.envs[i]))
         refuse_nan("reward", after.reward)
         refuse_nan("observation", after.next_obs)
         return after
+
+    def _begin(self, i: int, origin: dict[str, Any]) -> np.ndarray:
+        """Starts an episode from a seed or a state of the generator."""
+        self._origins[i], self._actions[i] = origin, []
+        env = self.envs[i]
+        if "state" in origin:
+            env.unwrapped.np_random.bit_generator.state = origin["state"]
+        return np.ravel(env.reset(seed=origin.get("seed"))[0])
 
     def take_finished(self) -> list[Episode]:
         """The episodes finished since the last call."""
         finished, self.finished = self.finished, []
         return finished
 
+    def saved(self) -> dict[str, Any]:
+        """All that `restore` needs."""
+        return {
+            "obs": self.obs.copy(),
+            "returned": list(self._returned),
+            "length": list(self._length),
+            "finished": [list(episode) for episode in self.finished],
+            "origins": list(self._origins),
+            "actions": [np.array(actions) for actions in self._actions],
+        }
+
+    def restore(self, saved: Mapping[str, Any]) -> list[int]:
+        """Goes to where `saved` was; environments that cannot are reset and listed."""
+        self.finished = [Episode(*episode) for episode in saved["finished"]]
+        lost = []
+        for i, actions in enumerate(saved["actions"]):
+            self._returned[i], self._length[i] = saved["returned"][i], len(actions)
+            if not self._relive(i, saved["origins"][i], actions, saved["obs"][i]):
+                lost.append(i)
+                self._returned[i], self._length[i] = 0.0, 0
+                self.obs[i] = self._begin(i, _generator(self.envs[i]))
+        return lost
+
+    def _relive(
+        self, i: int, origin: dict[str, Any], actions: np.ndarray, last: np.ndarray
+    ) -> bool:
+        """Whether the same actions led to the same observation."""
+        self.obs[i] = self._begin(i, origin)
+        for action in actions:
+            (chosen,) = self._to_envs(action[None])
+            obs, _, terminated, truncated, _ = self.envs[i].step(chosen)
+            self._actions[i].append(action)
+            self.obs[i] = np.ravel(obs)
+            if terminated or truncated:
+                return False
+        return np.array_equal(self.obs[i], last)
+
     def close(self) -> None:
         for env in self.envs:
             env.close()
 
 
+def _generator(env: gym.Env) -> dict[str, Any]:
+    """The state of its generator, as the origin of an episode."""
+    return {"state": env.unwrapped.np_random.bit_generator.state}
+
+
 def refuse_nan(name: str, values: np.ndarray) -> None:
-    if not math.isfinite(values.sum()):  # one pass; a sum of infinities is not finite
+    flat = values.ravel()
+    # A product is the quickest look, but large numbers overflow it too.
+    if not math.isfinite(flat.dot(flat)) and not np.isfinite(flat).all():
         raise FloatingPointError(f"the {name} is not finite: {values}")
 
 
-def _border(space: gym.Space) -> Callable[[np.ndarray], Any]:
-    """From the library's actions to those of `space`."""
+def _border(space: gym.Space) -> Callable[[np.ndarray], Iterable]:
+    """From the library's actions [N, ...] to those of N environments."""
     if isinstance(space, gym.spaces.Discrete):
         start = int(space.start)
-        return lambda action: int(action) + start
+        return lambda action: (action + start).tolist()
     assert isinstance(space, gym.spaces.Box)
-    bounds = _action_space(space)
-    shape, dtype = space.shape, space.dtype
-    low, high = space.low.ravel(), space.high.ravel()
-    if np.all(low == -1) and np.all(high == 1):
-        return lambda action: np.clip(action, -1, 1).reshape(shape).astype(dtype)
-    return lambda action: bounds.scale(action).reshape(shape).astype(dtype)
+    shape, dtype = (-1, *space.shape), space.dtype
+    scale = _action_space(space).scale
+    if np.all(space.low == -1) and np.all(space.high == 1):
+
+        def scale(action: np.ndarray) -> np.ndarray:
+            return np.minimum(np.maximum(action, -1), 1)  # quicker than a clip
+
+    return lambda action: scale(action).reshape(shape).astype(dtype, copy=False)
 
 
 def single(env_id: str, max_ep_len: int, env_kwargs: Mapping[str, Any]) -> gym.Env:

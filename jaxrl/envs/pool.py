@@ -21,12 +21,14 @@ class Pool:
         max_ep_len: int,
         env_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
-        name = env_id.removeprefix(PREFIX)
-        self._pool = _make(name, count, seed, dict(env_kwargs or {}))
+        self._name, self._seed = env_id.removeprefix(PREFIX), seed
+        self._env_kwargs = dict(env_kwargs or {})
+        self._pool = _make(self._name, count, seed, self._env_kwargs)
         self.spec = spec_of(self._pool)
         self.finished: list[Episode] = []
         self._max_ep_len = max_ep_len
         self._returned, self._length = np.zeros(count), np.zeros(count, int)
+        self._steps = 0
         self.obs = self._flat(self._pool.reset()[0])
 
     def step(self, action: np.ndarray) -> Stepped:
@@ -37,6 +39,7 @@ class Pool:
         )
         self._returned += reward
         self._length += 1
+        self._steps += 1
         truncated = (truncated | (self._length >= self._max_ep_len)) & ~terminated
         after = Stepped(
             reward.astype(np.float32), self._flat(obs), terminated, truncated
@@ -57,6 +60,21 @@ class Pool:
         """The episodes finished since the last call."""
         finished, self.finished = self.finished, []
         return finished
+
+    def saved(self) -> dict[str, Any]:
+        """The little that EnvPool lets be kept."""
+        finished = [list(episode) for episode in self.finished]
+        return {"steps": self._steps, "finished": finished}
+
+    def restore(self, saved: Mapping[str, Any]) -> list[int]:
+        """Resets all environments, with seeds they have not had; lists them."""
+        self.finished = [Episode(*episode) for episode in saved["finished"]]
+        self._steps, count = saved["steps"], len(self._length)
+        self._pool.close()
+        seed = np.random.SeedSequence((self._seed, self._steps)).generate_state(1)
+        self._pool = _make(self._name, count, int(seed[0]), self._env_kwargs)
+        self.obs = self._flat(self._pool.reset()[0])
+        return list(range(count))
 
     def close(self) -> None:
         self._pool.close()

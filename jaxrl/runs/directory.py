@@ -1,21 +1,26 @@
 """The directory of a run: config.yaml, models, and never over another run."""
 
+import contextlib
 import dataclasses
+import fcntl
 import importlib.metadata
 import json
 import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from jaxrl.policy import Policy
-from jaxrl.runs.spec import Refused, Run
+from jaxrl.runs.refusal import Refused
+from jaxrl.runs.spec import OWN, Run, make
 from jaxrl.types import EnvSpec
 
+LOCK = ".lock"
 PACKAGES = ("jaxrl", "jax", "jaxlib", "flax", "optax", "gymnasium", "mujoco", "numpy")
 
 
@@ -23,24 +28,91 @@ def path_of(run: Run) -> Path:
     return Path(run.out) / run.exp_name / f"{run.exp_name}_s{run.seed}"
 
 
-def create(run: Run) -> Path:
-    """The run's own, new directory, with its config.yaml."""
-    path = path_of(run)
-    if path.exists() and run.overwrite:
-        shutil.rmtree(path)
+@contextlib.contextmanager
+def claimed(path: Path) -> Iterator[None]:
+    """Keeps all other processes out; leaves nothing where nothing was begun."""
+    made = [p for p in (path, *path.parents) if not p.exists()]
+    lock = _lock(path)
     try:
-        path.mkdir(parents=True)
-    except FileExistsError:
-        raise Refused(
-            f"{path} holds a run already; remove it with --overwrite, or choose "
-            "another --exp_name or --seed"
-        ) from None
+        yield
+    finally:
+        if os.listdir(path) == [LOCK]:
+            (path / LOCK).unlink()
+            for directory in made:
+                directory.rmdir()
+        os.close(lock)
+
+
+def _lock(path: Path) -> int:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock = os.open(path / LOCK, os.O_CREAT | os.O_RDWR)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        current = os.stat(path / LOCK)
+    except BlockingIOError:
+        os.close(lock)
+        raise Refused(f"another process is writing {path}; wait for its end") from None
+    except FileNotFoundError:  # removed by another process in between
+        return _lock(path)
     except OSError as error:
         raise Refused(
             f"cannot write to {path}: {error.strerror}; choose another --out"
         ) from None
-    (path / "config.yaml").write_text(yaml.safe_dump(described(run), sort_keys=False))
-    return path
+    if os.fstat(lock).st_ino != current.st_ino:
+        os.close(lock)
+        return _lock(path)
+    return lock
+
+
+def refuse_run(path: Path) -> None:
+    """Refuses a directory that holds a run already."""
+    if _entries(path):
+        raise Refused(
+            f"{path} holds a run already; go on with jaxrl resume {path}, remove it "
+            "with --overwrite, or choose another --exp_name or --seed"
+        )
+
+
+def clear(path: Path) -> None:
+    for entry in _entries(path):
+        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
+
+def _entries(path: Path) -> list[Path]:
+    return [entry for entry in path.iterdir() if entry.name != LOCK]
+
+
+def config_text(path: Path) -> str:
+    """The config.yaml of a run."""
+    try:
+        return (path / "config.yaml").read_text()
+    except (OSError, UnicodeDecodeError):
+        raise Refused(
+            f"{path} holds no run: it has no config.yaml that can be read"
+        ) from None
+
+
+def read(text: str, steps: int | None = None, **changes: Any) -> Run:
+    """The run that a config.yaml describes, with changes."""
+    try:
+        known = yaml.safe_load(text)
+        given = {name: known[name] for name in OWN if name in known}
+        given |= known["settings"] | changes
+        algo, env = known["algo"], known["env"]
+        run = make(algo, env, given)
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError):
+        raise Refused("config.yaml does not describe a run of this version") from None
+    if steps is None:
+        return run
+    # A decay that ended with the run ends with the longer one.
+    if given.get("total_updates") == run.total_steps / run.data.steps_per_epoch:
+        del given["total_updates"]
+    return make(algo, env, given | {"steps": steps})
+
+
+def description(run: Run) -> str:
+    """The text of config.yaml."""
+    return yaml.safe_dump(described(run), sort_keys=False)
 
 
 def described(run: Run) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 import csv
 import dataclasses
+import errno
+import importlib.util
+import io
 import math
 import os
 import sys
@@ -56,14 +59,15 @@ class Logger:
     Average, Std, Max and Min; all others as their mean.
     """
 
-    def __init__(self, directory: Path, names: list[str], spread: set[str]) -> None:
+    def __init__(
+        self, directory: Path, names: list[str], spread: set[str], step: int = 0
+    ) -> None:
         self.spread = spread
         self.names = names
-        self.columns = [column for name in names for column in self._columns(name)]
-        self.history: list[Row] = []
         self._stats: dict[str, Stats] = {}
-        self._sinks: list[Any] = [Csv(directory / "progress.csv")]
-        self._sinks.append(Board(directory / "tb"))
+        self.csv = Csv(directory / "progress.csv")
+        self.history = self.csv.rows()
+        self._sinks: list[Any] = [self.csv, Board(directory / "tb", step)]
 
     def add_sink(self, sink: Any) -> None:
         """Anything with `write(row, step)` and `close()`."""
@@ -92,9 +96,7 @@ class Logger:
                 f"{', '.join(sorted(strangers))} was not in the first row, and the "
                 "columns are fixed then; store it in the first epoch too"
             )
-        for name in sorted(strangers):
-            self.names.append(name)
-            self.columns += self._columns(name)
+        self.names += sorted(strangers)
         row: Row = {}
         for name in self.names:
             stats = self._stats.get(name, Stats())
@@ -107,6 +109,15 @@ class Logger:
         self.history.append(row)
         return row
 
+    def saved(self) -> dict[str, Any]:
+        """The names, and the samples since the last row, for a checkpoint."""
+        stats = {k: list(dataclasses.astuple(x)) for k, x in self._stats.items()}
+        return {"names": list(self.names), "stats": stats}
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        self.names = list(saved["names"])
+        self._stats = {name: Stats(*parts) for name, parts in saved["stats"].items()}
+
     def close(self) -> None:
         for sink in self._sinks:
             sink.close()
@@ -116,29 +127,46 @@ class Csv:
     """progress.csv; a row is whole on the disk before the next begins."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("w", newline="")
-        self._writer = csv.writer(self._file, lineterminator="\n")
-        self._begun = False
+        self._path, self._file = path, path.open("ab", buffering=0)
+
+    @property
+    def text(self) -> str:
+        return self._path.read_text()
+
+    def rows(self) -> list[Row]:
+        """Those written so far."""
+        return [
+            {name: float(cell) if cell else None for name, cell in row.items()}
+            for row in csv.DictReader(self.text.splitlines())
+        ]
 
     def write(self, row: Row, step: int) -> None:
-        if not self._begun:
-            self._writer.writerow(row)
-            self._begun = True
-        self._writer.writerow("" if x is None else f"{x:.9g}" for x in row.values())
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        size = os.fstat(self._file.fileno()).st_size
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if not size:
+            writer.writerow(row)
+        writer.writerow("" if x is None else f"{x:.9g}" for x in row.values())
+        data = text.getvalue().encode()
+        try:
+            if self._file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(self._file.fileno())
+        except OSError:
+            self._file.truncate(size)
+            raise
 
     def close(self) -> None:
         self._file.close()
 
 
 class Board:
-    """TensorBoard's events."""
+    """TensorBoard's events; those of an earlier life from `step` on are dropped."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, step: int) -> None:
         from tensorboardX import SummaryWriter
 
-        self._writer = SummaryWriter(str(directory))
+        self._writer = SummaryWriter(str(directory), purge_step=step or None)
 
     def write(self, row: Row, step: int) -> None:
         for name, value in row.items():
@@ -153,17 +181,32 @@ class Board:
 class Wandb:
     """Weights & Biases; `WANDB_MODE=offline` keeps it on this machine."""
 
-    def __init__(self, directory: Path, name: str, config: Mapping[str, Any]) -> None:
-        try:
-            import wandb
-        except ImportError:
+    def __init__(
+        self, directory: Path, config: Mapping[str, Any], earlier: str | None
+    ) -> None:
+        import wandb
+
+        self._run = wandb.init(
+            project="jaxrl",
+            name=directory.name,
+            dir=str(directory),
+            config=dict(config),
+            id=earlier,
+            resume="allow",
+        )
+
+    @staticmethod
+    def refuse_absence() -> None:
+        if importlib.util.find_spec("wandb") is None:
             raise ValueError(
                 "--wandb needs the package wandb; install it with pip install "
                 "'jaxrl[wandb]'"
-            ) from None
-        self._run = wandb.init(
-            project="jaxrl", name=name, dir=str(directory), config=dict(config)
-        )
+            )
+
+    @property
+    def id(self) -> str:
+        """By which a resumed run is known to be the same."""
+        return self._run.id
 
     def write(self, row: Row, step: int) -> None:
         known = {name: value for name, value in row.items() if value is not None}
@@ -176,14 +219,16 @@ class Wandb:
 class Screen:
     """A table and a live line on a terminal; elsewhere a plain line an epoch."""
 
-    def __init__(self, total_steps: int, stream: Any = None) -> None:
+    def __init__(self, total_steps: int, done: int = 0, stream: Any = None) -> None:
         self._stream = sys.stdout if stream is None else stream
         self._live = bool(getattr(self._stream, "isatty", lambda: False)())
-        self._total, self._start = total_steps, time.perf_counter()
+        self._total, self._done = total_steps, done
+        self._start = time.perf_counter()
         self._shown, self._latest = 0.0, ""
 
     def write(self, row: Row, step: int) -> None:
-        name = "AverageTestEpRet" if row.get("AverageTestEpRet") else "AverageEpRet"
+        tested = row.get("AverageTestEpRet") is not None
+        name = "AverageTestEpRet" if tested else "AverageEpRet"
         value = row.get(name)
         self._latest = "" if value is None else f"{name[7:]} {value:.1f}"
         if self._live:
@@ -202,14 +247,20 @@ class Screen:
         bar = "█" * done + "░" * (30 - done)
         self._print(f"\r\033[K{bar} {self._status(step)}", end="")
 
+    def notes(self, texts: Iterable[str]) -> None:
+        """A line each."""
+        for text in texts:
+            self._print(("\r\033[K" if self._live else "") + f"jaxrl: {text}")
+
     def close(self) -> None:
         if self._live:
             self._print("\r\033[K", end="")
 
     def _status(self, step: int) -> str:
         seconds = time.perf_counter() - self._start
-        left = seconds * (self._total - step) / max(step, 1)
-        parts = [f"{step}/{self._total} steps", f"{step / seconds:.0f} steps/s"]
+        made = step - self._done
+        left = seconds * (self._total - step) / max(made, 1)
+        parts = [f"{step}/{self._total} steps", f"{made / seconds:.0f} steps/s"]
         parts += [self._latest] if self._latest else []
         return "  ".join([*parts, f"{clock(left)} left"])
 

@@ -21,7 +21,7 @@ import yaml
 from jaxrl import algos, checks
 from jaxrl.algos.presets import preset
 from jaxrl.runs.refusal import Refused, suggestion
-from jaxrl.settings import Count
+from jaxrl.settings import Count, Size
 from jaxrl.types import Algorithm, OffPolicy, OnPolicy
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -45,6 +45,10 @@ class Run:
     """Directory that holds the experiments."""
     env_kwargs: dict = dataclasses.field(default_factory=dict)
     """Keyword arguments of the environment, as in '{frame_skip: 2}'."""
+    checkpoint_every: Count = 1
+    """Epochs between two checkpoints; with 0 one is made only at the end."""
+    keep: Size = 2
+    """Checkpoints kept, the newest ones."""
     overwrite: bool = False
     """Remove an earlier run of this name and seed."""
     wandb: bool = False
@@ -74,7 +78,10 @@ class Setting(typing.NamedTuple):
     help: str
 
 
-OWN = ("seed", "steps", "exp_name", "out", "env_kwargs", "overwrite", "wandb")
+OWN = (
+    *("seed", "steps", "exp_name", "out", "env_kwargs"),
+    *("checkpoint_every", "keep", "overwrite", "wandb"),
+)
 
 
 @functools.cache

@@ -1,5 +1,6 @@
 """What was lived through, on the host: rollouts in order, a ring to replay from."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ from jaxrl.types import Box, EnvSpec, Transition
 
 
 class Rollout:
-    """Room for [T, N] steps, filled in order."""
+    """Room for [T, N] steps, filled in order; the batch of one update."""
 
     def __init__(self, steps: int, count: int, spec: EnvSpec) -> None:
         real = isinstance(spec.action, Box)
@@ -25,11 +26,29 @@ class Rollout:
             np.zeros((steps, count), bool),
         ]
         self.data = Transition(*fields)
+        self.filled = 0
 
-    def put(self, t: int, obs: np.ndarray, action: np.ndarray, after: Stepped) -> None:
+    def insert(self, obs: np.ndarray, action: np.ndarray, after: Stepped) -> None:
+        """A step of each of N environments."""
         places: Any = self.data
         for place, value in zip(places, (obs, action, *after), strict=True):
-            place[t] = value
+            place[self.filled] = value
+        self.filled += 1
+
+    def take(self) -> Transition:
+        """All steps; the next begins anew."""
+        self.filled = 0
+        return self.data
+
+    def saved(self) -> dict[str, Any]:
+        """What is filled, for a checkpoint."""
+        return {"steps": [np.array(field[: self.filled]) for field in self.data]}
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        places: Any = self.data
+        for place, values in zip(places, saved["steps"], strict=True):
+            self.filled = len(values)
+            place[: self.filled] = values
 
 
 class Ring:
@@ -58,6 +77,16 @@ class Ring:
         """Rows [*shape, width], drawn evenly with replacement."""
         filled = min(self.inserted, len(self.rows))
         return self.rows.take(rng.integers(filled, size=shape), axis=0)
+
+    def since(self, first: int) -> tuple[np.ndarray, int]:
+        """Copies of the rows inserted from `first` on and still here; their first."""
+        first = max(first, self.inserted - len(self.rows))
+        return self.rows.take(range(first, self.inserted), axis=0, mode="wrap"), first
+
+    def restore(self, rows: np.ndarray, first: int) -> None:
+        """Puts rows back that were inserted from `first` on."""
+        self.rows[np.arange(first, first + len(rows)) % len(self.rows)] = rows
+        self.inserted = first + len(rows)
 
 
 def unpack(rows: jax.Array, obs_size: int) -> Transition:

@@ -1,10 +1,12 @@
 """Training in environments that live on the host.
 
 On-policy: a rollout, then one jitted call. Off-policy: `update_every` steps, then as
-many updates in one scan over batches sampled at once.
+many updates in one scan over batches sampled at once. Between any two steps the run
+can be left, and taken up again as if it had not been.
 """
 
-import concurrent.futures
+import dataclasses
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,23 +16,19 @@ import jax
 import numpy as np
 
 from jaxrl import checks, envs
-from jaxrl.runs import directory
+from jaxrl.runs import checkpoint, directory
+from jaxrl.runs.checkpoint import Saved, Store
+from jaxrl.runs.columns import columns
 from jaxrl.runs.logger import Logger, Row, Screen, Wandb
-from jaxrl.runs.spec import Refused, Run
+from jaxrl.runs.refusal import Refused
+from jaxrl.runs.spec import Run
 from jaxrl.training.acting import Actor, numpy_policy
-from jaxrl.training.experience import Ring, Rollout, unpack
-from jaxrl.types import OffPolicy, OnPolicy, Transition
+from jaxrl.training.experience import Ring, Rollout
+from jaxrl.training.learner import Learner, replayed
+from jaxrl.training.stopping import Stop
+from jaxrl.types import OffPolicy, OnPolicy
 
 OnEpoch = Callable[[Any, int], dict[str, Any] | None]
-
-# Spinning Up's columns, in its order; those that an algorithm lacks are left out.
-BEFORE = ("VVals",)
-AFTER = (
-    *("QVals", "Q1Vals", "Q2Vals", "LogPi", "LossPi", "LossV", "LossQ"),
-    *("DeltaLossPi", "DeltaLossV", "Entropy", "KL", "ClipFrac", "StopIter"),
-    "BacktrackIters",
-)
-CLOCKS = ("Time", "StepsPerSecond", "EnvSeconds", "ActSeconds", "UpdateSeconds")
 
 
 class Result(NamedTuple):
@@ -39,6 +37,8 @@ class Result(NamedTuple):
     state: Any
     history: list[Row]
     directory: Path
+    stopped_by: signal.Signals | None = None
+    """The signal that ended it before its last step; the rest can be resumed."""
 
 
 def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Result:
@@ -46,82 +46,84 @@ def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Res
 
     `on_epoch(state, step)` may return metrics to log in that epoch's row.
     """
-    trainer = Trainer(run, screen, on_epoch)
-    try:
-        trainer.run_to_the_end()
-    finally:
-        trainer.close()
-    return Result(trainer.state, trainer.logger.history, trainer.path)
+    path = directory.path_of(run)
+    with directory.claimed(path):
+        if not run.overwrite:
+            directory.refuse_run(path)
+        trainer = Trainer(run, path, on_epoch)
+        directory.clear(path)
+        return trainer.start(None, screen)
+
+
+def resume(
+    path: Path | str,
+    steps: int | None = None,
+    screen: bool = True,
+    on_epoch: OnEpoch | None = None,
+) -> Result:
+    """Goes on from the newest good checkpoint, as if it had never stopped.
+
+    `steps` are those of the whole run, if it is to end elsewhere.
+    """
+    path = Path(path)
+    config = directory.config_text(path)
+    with directory.claimed(path):
+        saved, complaints = checkpoint.newest(path)
+        if saved is None and complaints:
+            raise Refused("; ".join(["there is nothing to go on from", *complaints]))
+        run = directory.read(saved.config if saved else config, steps)
+        if saved is None:  # it ended before its first checkpoint
+            directory.clear(path)
+        elif steps is not None and steps < saved.content["taken"]:
+            raise Refused(
+                f"{path} has taken {saved.content['taken']} steps already; --steps "
+                "counts from the beginning of the run"
+            )
+        return Trainer(run, path, on_epoch).start(saved, screen, complaints)
 
 
 class Trainer:
     """A run under way."""
 
-    def __init__(self, run: Run, screen: bool, on_epoch: OnEpoch | None) -> None:
-        self.run, self.algo, self.data = run, run.module, run.data
+    def __init__(self, run: Run, path: Path, on_epoch: OnEpoch | None) -> None:
+        self.run, self.path, self.on_epoch = run, path, on_epoch
+        self.algo, self.data = run.module, run.data
         streams = np.random.SeedSequence(run.seed).spawn(3)
         self.act_rng, self.batch_rng = map(np.random.default_rng, streams[:2])
-        env_seed, test_seed, init_seed = streams[2].generate_state(3)
+        env_seed, test_seed, init_seed = map(int, streams[2].generate_state(3))
+        self.tests = self.data.num_test_episodes
         try:
-            self.envs = self._environments(self.data.num_envs, int(env_seed))
+            if run.wandb:
+                Wandb.refuse_absence()
+            self.envs = self._environments(self.data.num_envs, env_seed)
+            self.test_envs = self._environments(1, test_seed) if self.tests else None
             init = jax.jit(self.algo.init, static_argnums=1)
-            key = jax.random.key(int(init_seed))
             config = checks.config(run.config, self.algo.Config)
-            self.state = init(key, self.envs.spec, config)
-            self._learn, shapes = self._compile()
+            self.state = init(jax.random.key(init_seed), self.envs.spec, config)
+            self.learner = self._learner()
         except ValueError as error:
             raise Refused(str(error)) from None
-        self.tests = getattr(self.data, "num_test_episodes", 0)
-        self.test_envs = self._environments(1, int(test_seed)) if self.tests else None
         self.actor = Actor(self.algo, self.data.num_envs)
-        self.actor.follow(self.state)
         self.taken, self.epoch, self.best = 0, 0, -np.inf
-        self.on_epoch = on_epoch
+        self.owes_update = False
+        self._epoch_taken, self._kept_rows = 0, 0
         self._spent = dict.fromkeys(("EnvSeconds", "ActSeconds", "UpdateSeconds"), 0.0)
-        self._start = self._epoch_start = time.perf_counter()
-        self._epoch_taken = 0
-        self.path = directory.create(run)
-        self.logger = Logger(self.path, *self._columns(shapes))
-        self.screen = Screen(run.total_steps) if screen else None
-        for sink in filter(None, (self.screen, self._wandb())):
-            self.logger.add_sink(sink)
 
     def _environments(self, count: int, seed: int) -> Any:
         run = self.run
         return envs.make(run.env, count, seed, self.data.max_ep_len, run.env_kwargs)
 
-    def _wandb(self) -> Wandb | None:
-        if not self.run.wandb:
-            return None
-        config = directory.described(self.run)
-        return Wandb(self.path, self.path.name, config)
-
-    # Compiling
-
-    def _compile(self) -> tuple[Callable[[], Any], Any]:
-        """The update, compiled while the first steps are taken; its metrics' shapes."""
-        learn, batch = self._update_and_batch()
-        jitted = jax.jit(learn, donate_argnums=0)
-        state = jax.eval_shape(lambda: self.state)
-        shapes = jax.eval_shape(learn, state, batch)[1]
-        pool = concurrent.futures.ThreadPoolExecutor(1)
-        compiled = pool.submit(lambda: jitted.lower(state, batch).compile())
-        pool.shutdown(wait=False)
-        return compiled.result, shapes
-
-    def _update_and_batch(self) -> tuple[Callable[[Any, Any], Any], Any]:
+    def _learner(self) -> Learner:
         spec, data = self.envs.spec, self.data
         if isinstance(data, OnPolicy):
-            self.rollout = Rollout(self._steps_of_a_rollout(), data.num_envs, spec)
-            return self.algo.update, jax.eval_shape(lambda: self.rollout.data)
-
-        def learn(state: Any, rows: jax.Array) -> tuple[Any, Any]:
-            batches = unpack(rows, spec.obs_size)
-            return jax.lax.scan(self.algo.update, state, batches)
-
-        self.ring = Ring(data.replay_size, spec)
-        shape = (self._updates_of_a_round(), data.batch_size, self.ring.rows.shape[1])
-        return learn, jax.ShapeDtypeStruct(shape, np.float32)
+            self.experience: Rollout | Ring
+            self.experience = Rollout(self._steps_of_a_rollout(), data.num_envs, spec)
+            return Learner(self.algo.update, self.state, self.experience.data)
+        self.experience = Ring(data.replay_size, spec)
+        width = self.experience.rows.shape[1]
+        shape = (self._updates_of_a_round(), data.batch_size, width)
+        batch = jax.ShapeDtypeStruct(shape, np.float32)
+        return Learner(replayed(self.algo, spec.obs_size), self.state, batch)
 
     def _steps_of_a_rollout(self) -> int:
         steps, count = self.data.steps_per_epoch, self.data.num_envs
@@ -137,32 +139,96 @@ class Trainer:
         rounds = -(-self.data.update_every // self.data.num_envs)
         return rounds * self.data.num_envs
 
-    # The loop
+    # From beginning to end
 
-    def run_to_the_end(self) -> None:
-        fresh = isinstance(self.data, OnPolicy)
-        while self.taken < self.run.total_steps:
-            self._fresh_epoch() if fresh else self._replayed_epoch()
-            self._end_epoch()
+    def start(
+        self, saved: Saved | None, screen: bool, notes: list[str] | None = None
+    ) -> Result:
+        """From the first step or a checkpoint to the end or a signal."""
+        notes = list(notes or [])
+        checkpoint.replace(self.path / "config.yaml", directory.description(self.run))
+        if saved:
+            notes += self._restore(saved)
+        self.actor.follow(self.state)
+        segments = saved.segments if saved else ()
+        self.store = Store(self.path, self.run.keep, segments)
+        self._open_logger(saved, screen)
+        if self.screen:
+            self.screen.notes(notes)
+        self._start = self._epoch_start = time.perf_counter()
+        self._earlier = saved.content["seconds"] if saved else 0.0
+        try:
+            with Stop() as self.stop:
+                self._loop()
+        finally:
+            self._close()
+        return Result(self.state, self.logger.history, self.path, self.stop.signal)
 
-    def _fresh_epoch(self) -> None:
-        for t in range(len(self.rollout.data.reward)):
-            self.rollout.put(t, *self._step())
-        self._update(self.rollout.data)
+    def _open_logger(self, saved: Saved | None, screen: bool) -> None:
+        progress = saved.progress if saved else ""
+        checkpoint.replace(self.path / "progress.csv", progress)
+        rank = 0 if isinstance(self.data, OnPolicy) else 1  # a scan stacks metrics
+        names = columns(self.learner.metrics, rank, self.tests)
+        self.logger = Logger(self.path, *names, self.taken)
+        if saved:
+            self.logger.restore(saved.content["logger"])
+        self.wandb = None
+        if self.run.wandb:
+            earlier = saved.content["wandb"] if saved else None
+            self.wandb = Wandb(self.path, directory.described(self.run), earlier)
+        self.screen = Screen(self.run.total_steps, self.taken) if screen else None
+        for sink in filter(None, (self.screen, self.wandb)):
+            self.logger.add_sink(sink)
 
-    def _replayed_epoch(self) -> None:
+    def _loop(self) -> None:
+        total = self.run.total_steps
+        if self.taken < total or self.owes_update:
+            self.learner.compile()
+        while self.taken < total or self.owes_update:
+            if self.stop.signal:
+                return self._save_checkpoint()
+            if not self.owes_update:
+                self._step()
+                self.owes_update = self._update_is_due()
+            if self.owes_update:
+                if not self._wait_for_the_compiler():
+                    continue
+                self._update()
+                self.owes_update = False
+            if self._epoch_is_over():
+                self._end_epoch()
+        return self.store.wait()
+
+    def _update_is_due(self) -> bool:
         data = self.data
-        assert isinstance(data, OffPolicy)
-        end = min((self.epoch + 1) * data.steps_per_epoch, self.run.total_steps)
-        round_steps = self._updates_of_a_round()
-        while self.taken < end:
-            self.ring.insert(*self._step())
-            if self.taken >= data.update_after and self.taken % round_steps == 0:
-                shape = (round_steps, data.batch_size)
-                self._update(self.ring.sample(self.batch_rng, *shape))
+        if isinstance(data, OnPolicy):
+            return self.taken % data.steps_per_epoch == 0
+        due = self.taken % self._updates_of_a_round() == 0
+        return due and self.taken >= data.update_after
 
-    def _step(self) -> tuple[np.ndarray, np.ndarray, Any]:
-        """What was seen, done and met; the first `start_steps` steps are random."""
+    def _epoch_is_over(self) -> bool:
+        per_epoch = self.data.steps_per_epoch
+        over = self.taken // per_epoch > self._epoch_taken // per_epoch
+        return over or self.taken >= self.run.total_steps
+
+    def _wait_for_the_compiler(self) -> bool:
+        """Whether it is done; not, if a signal came first."""
+        while not self.learner.ready(0.1):
+            if self.stop.signal:
+                return False
+        return True
+
+    def _close(self) -> None:
+        self.store.close()
+        self.logger.close()
+        self.envs.close()
+        if self.test_envs is not None:
+            self.test_envs.close()
+
+    # A step and an update
+
+    def _step(self) -> None:
+        """In each environment; the first `start_steps` actions are random."""
         start = time.perf_counter()
         obs = self.envs.obs.copy()  # which the step will replace
         random = getattr(self.data, "start_steps", 0) - self.taken
@@ -175,25 +241,29 @@ class Trainer:
                 chance[random:] = action[random:]
             action = chance
         acted = time.perf_counter()
-        after = self.envs.step(action)
+        self.experience.insert(obs, action, self.envs.step(action))
         self._spent["ActSeconds"] += acted - start
         self._spent["EnvSeconds"] += time.perf_counter() - acted
         self.taken += len(obs)
         if self.screen:
             self.screen.progress(self.taken)
-        return obs, action, after
 
-    def _update(self, batch: Transition | np.ndarray) -> None:
-        learn = self._learn()  # waits for the compiler, the first time
+    def _update(self) -> None:
         start = time.perf_counter()
-        self.state, metrics = learn(self.state, batch)
-        metrics = {name: np.asarray(value) for name, value in metrics.items()}
+        self.state, metrics = self.learner(self.state, self._batch())
         for name, value in metrics.items():
             if not np.isfinite(value).all():
                 raise FloatingPointError(f"{name} is not finite at step {self.taken}")
         self.logger.store(**metrics)
         self.actor.follow(self.state)
         self._spent["UpdateSeconds"] += time.perf_counter() - start
+
+    def _batch(self) -> Any:
+        if isinstance(self.experience, Rollout):
+            return self.experience.take()
+        assert isinstance(self.data, OffPolicy)
+        shape = (self._updates_of_a_round(), self.data.batch_size)
+        return self.experience.sample(self.batch_rng, *shape)
 
     # The end of an epoch
 
@@ -204,22 +274,22 @@ class Trainer:
         log.store(EpRet=[e.returned for e in episodes])
         log.store(EpLen=[e.length for e in episodes])
         self._test()
-        now = time.perf_counter()
-        speed = (self.taken - self._epoch_taken) / (now - self._epoch_start)
-        log.store(
-            Epoch=self.epoch,
-            TotalEnvInteracts=self.taken,
-            Time=now - self._start,
-            StepsPerSecond=speed,
-            **self._spent,
-        )
+        log.store(Epoch=self.epoch, TotalEnvInteracts=self.taken, **self._clocks())
         if "LearningRate" not in log.stored:
             log.store(LearningRate=_learning_rate(self.run.config))
         if self.on_epoch:
             log.store(**(self.on_epoch(self.state, self.taken) or {}))
-        self._save(log.dump(self.taken))
-        self._spent = dict.fromkeys(self._spent, 0.0)
+        self._save_model(log.dump(self.taken))
         self._epoch_start, self._epoch_taken = time.perf_counter(), self.taken
+        if self._checkpoint_is_due():
+            self._save_checkpoint()
+
+    def _clocks(self) -> dict[str, float]:
+        now = time.perf_counter()
+        speed = (self.taken - self._epoch_taken) / (now - self._epoch_start)
+        seconds = self._earlier + now - self._start
+        spent, self._spent = self._spent, dict.fromkeys(self._spent, 0.0)
+        return {"Time": seconds, "StepsPerSecond": speed, **spent}
 
     def _test(self) -> None:
         """Greedy episodes in an environment of their own."""
@@ -231,7 +301,7 @@ class Trainer:
         self.logger.store(TestEpRet=[e.returned for e in episodes])
         self.logger.store(TestEpLen=[e.length for e in episodes])
 
-    def _save(self, row: Row) -> None:
+    def _save_model(self, row: Row) -> None:
         """The model, and the best one by its tests or else its episodes."""
         score = row.get("AverageTestEpRet", row["AverageEpRet"])
         better = score is not None and score > self.best
@@ -246,22 +316,74 @@ class Trainer:
             self.best = score
             directory.save_model(self.path / "models" / "best", *save)
 
-    def _columns(self, shapes: dict[str, Any]) -> tuple[list[str], set[str]]:
-        """Names of the columns in order, and those that have four columns each."""
-        rank = 0 if isinstance(self.data, OnPolicy) else 1  # a scan stacks metrics
-        spread = {name for name, x in shapes.items() if len(x.shape) > rank}
-        spread |= {"EpRet", "TestEpRet"}
-        tests = ["TestEpRet", "EpLen", "TestEpLen"] if self.tests else ["EpLen"]
-        names = ["Epoch", "EpRet", *tests, *(n for n in BEFORE if n in shapes)]
-        names += ["TotalEnvInteracts", *(n for n in AFTER if n in shapes)]
-        names += sorted(n for n in shapes if n not in (*names, "LearningRate"))
-        return [*names, "LearningRate", *CLOCKS], spread
+    # Checkpoints
 
-    def close(self) -> None:
-        self.logger.close()
-        self.envs.close()
-        if self.test_envs is not None:
-            self.test_envs.close()
+    def _checkpoint_is_due(self) -> bool:
+        """At the end, and every so many epochs unless the last is still written."""
+        every = self.run.checkpoint_every
+        due = every and self.epoch % every == 0 and not self.store.busy
+        return bool(due) or self.taken >= self.run.total_steps
+
+    def _save_checkpoint(self) -> None:
+        ring = self.experience if isinstance(self.experience, Ring) else None
+        rows, first = ring.since(self._kept_rows) if ring else (None, 0)
+        if ring:
+            self._kept_rows = ring.inserted
+        config = directory.description(self.run)
+        saved = Saved(self._content(), config, self.logger.csv.text, rows, first)
+        self.store.save(saved, len(ring.rows) if ring else 0)
+        if self.stop.signal:
+            self.store.wait()
+
+    def _content(self) -> dict[str, Any]:
+        state = checkpoint.flatten(self.state)
+        for name, leaf in state.items():
+            # A setting may be infinite, where it is a limit.
+            if not name.startswith(".config") and not np.isfinite(leaf).all():
+                raise FloatingPointError(f"{name} is not finite at step {self.taken}")
+        rollout = self.experience if isinstance(self.experience, Rollout) else None
+        return {
+            "taken": self.taken,
+            "epoch": self.epoch,
+            "epoch_taken": self._epoch_taken,
+            "best": self.best,
+            "owes_update": self.owes_update,
+            "seconds": self._earlier + time.perf_counter() - self._start,
+            "act_rng": self.act_rng.bit_generator.state,
+            "batch_rng": self.batch_rng.bit_generator.state,
+            "state": state,
+            "rollout": rollout.saved() if rollout else None,
+            "envs": self.envs.saved(),
+            "test_envs": self.test_envs.saved() if self.test_envs else None,
+            "logger": self.logger.saved(),
+            "wandb": self.wandb.id if self.wandb else None,
+        }
+
+    def _restore(self, saved: Saved) -> list[str]:
+        """Goes to where `saved` was; says what could not be brought there."""
+        content = saved.content
+        self.taken, self.epoch = content["taken"], content["epoch"]
+        self.best, self.owes_update = content["best"], content["owes_update"]
+        self._epoch_taken = content["epoch_taken"]
+        self.act_rng.bit_generator.state = content["act_rng"]
+        self.batch_rng.bit_generator.state = content["batch_rng"]
+        restored = checkpoint.unflatten(self.state, content["state"])
+        # Settings are those of the run, which may be longer now.
+        self.state = dataclasses.replace(restored, config=self.state.config)
+        if isinstance(self.experience, Rollout):
+            self.experience.restore(content["rollout"])
+        elif saved.rows is not None:
+            self.experience.restore(saved.rows, saved.first)
+            self._kept_rows = self.experience.inserted
+        if self.test_envs:
+            self.test_envs.restore(content["test_envs"])
+        if lost := self.envs.restore(content["envs"]):
+            numbers = ", ".join(map(str, lost))
+            return [
+                f"the episode of environment {numbers} could not be lived through "
+                "again; it goes on from a reset"
+            ]
+        return []
 
 
 def _learning_rate(config: Any) -> float:

@@ -1,0 +1,36 @@
+"""`jaxrl rerun DIR [--seed N] [--setting value ...]`."""
+
+from jaxrl.cli import running
+from jaxrl.cli.train import flags_of
+from jaxrl.runs import reading
+from jaxrl.runs.refusal import Refused
+
+HELP = """\
+usage: jaxrl rerun DIR [--seed N] [--exp_name NAME] [--setting value ...]
+
+Starts the run in DIR anew, from its config.yaml, in a directory of its own: beside it
+with another seed, or else as the experiment NAME [<exp_name>-rerun].
+"""
+
+
+def main(arguments: list[str]) -> int:
+    words = list(arguments)
+    path = words.pop(0) if words and not words[0].startswith("-") else ""
+    changes = flags_of(words)
+    if "help" in changes:
+        print(HELP, end="")
+        return 0
+    if not path:
+        raise Refused("no run; name its directory, as in jaxrl rerun runs/x/x_s0")
+    record = reading.record(path)
+    running.fix_threads(record)
+    running.cache_compilations()
+    from jaxrl.runs import directory
+    from jaxrl.training import host
+
+    text = directory.config_text(record.path)
+    run = directory.read(text, **changes)
+    if directory.path_of(run).resolve() == record.path.resolve():
+        changes["exp_name"] = f"{run.exp_name}-rerun"
+        run = directory.read(text, **changes)
+    return running.report(host.train(run))

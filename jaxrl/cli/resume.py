@@ -1,0 +1,26 @@
+"""`jaxrl resume DIR [--steps N]`."""
+
+from jaxrl.cli import flags, running
+from jaxrl.runs import reading
+
+
+def main(arguments: list[str]) -> int:
+    parser = flags.Parser(
+        "resume DIR [--steps N]",
+        "Goes on from the last checkpoint of a run, bit for bit as if it had never "
+        "stopped.",
+    )
+    parser.add_argument("dir", metavar="DIR", help="directory of a run")
+    parser.add_argument(
+        "--steps",
+        type=flags.count,
+        metavar="N",
+        help="steps of the whole run, if it is to end later than it was meant to",
+    )
+    given = parser.parse(arguments)
+    record = reading.record(given.dir)
+    running.fix_threads(record)
+    running.cache_compilations()
+    from jaxrl.training import host
+
+    return running.report(host.resume(record.path, given.steps))

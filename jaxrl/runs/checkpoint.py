@@ -1,0 +1,312 @@
+"""Checkpoints: the exact state of a run, found again however the run ended.
+
+    checkpoints/<n>/arrays/         every array, by orbax
+    checkpoints/<n>/rest.json       all else, and where each array stands
+    checkpoints/<n>/run.yaml        the run, and its table so far
+    checkpoints/<n>/progress.csv
+    checkpoints/<n>/manifest.json   SHA-256 of every file, written last
+    replay/<first>-<end>.npy        the ring's rows, an increment each, summed too
+
+What has no manifest was never finished; what does not agree with it is damaged.
+"""
+
+import concurrent.futures
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+MANIFEST = "manifest.json"
+
+
+class Damaged(Exception):
+    """A checkpoint that is not what was saved."""
+
+
+class NotSaved(OSError):
+    """A checkpoint that could not be written; the one before is kept."""
+
+
+Segment = tuple[int, int]  # insertions into a ring, from the first to before the end
+
+
+class Saved(NamedTuple):
+    """What a checkpoint holds.
+
+    `rows` are a ring's: to be saved, those inserted from `first` on; read, all.
+    """
+
+    content: dict[str, Any]
+    config: str
+    progress: str
+    rows: np.ndarray | None = None
+    first: int = 0
+    segments: Sequence[Segment] = ()
+
+
+class Store:
+    """Writes the checkpoints of one run, one at a time beside the training.
+
+    The newest `keep` stay. `segments` are those of the checkpoint it went on from.
+    """
+
+    def __init__(self, run: Path, keep: int, segments: Sequence[Segment] = ()) -> None:
+        self._run, self._keep, self._segments = run, keep, list(segments)
+        self._thread = concurrent.futures.ThreadPoolExecutor(1)
+        self._last: concurrent.futures.Future[None] | None = None
+        self._next = max(_numbers(run), default=0) + 1
+
+    @property
+    def busy(self) -> bool:
+        return self._last is not None and not self._last.done()
+
+    def save(self, saved: Saved, capacity: int = 0) -> None:
+        """Begins to save; raises what went wrong with the one before."""
+        self.wait()
+        self._last = self._thread.submit(self._write, self._next, saved, capacity)
+        self._next += 1
+
+    def wait(self) -> None:
+        """Until the last one is on the disk; raises if it could not be."""
+        if self._last is not None:
+            self._last.result()
+
+    def close(self) -> None:
+        self._thread.shutdown()
+
+    def _write(self, number: int, saved: Saved, capacity: int) -> None:
+        try:
+            self._write_all(number, saved, capacity)
+        except Exception as error:  # orbax has many names for a full disk
+            reason = " ".join(str(error).split())[:200]
+            raise NotSaved(
+                f"checkpoint {number} could not be saved: {reason}"
+            ) from error
+
+    def _write_all(self, number: int, saved: Saved, capacity: int) -> None:
+        path = self._run / "checkpoints" / str(number)
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir(parents=True)
+        rest = _save_arrays(path / "arrays", saved.content)
+        self._save_rows(saved, capacity)
+        (path / "rest.json").write_text(json.dumps(rest))
+        (path / "run.yaml").write_text(saved.config)
+        (path / "progress.csv").write_text(saved.progress, newline="")
+        files = [file for file in sorted(path.rglob("*")) if file.is_file()]
+        files += [_segment(self._run, segment) for segment in self._segments]
+        sums = {os.path.relpath(file, path): _sum(file, sync=True) for file in files}
+        replace(path / MANIFEST, json.dumps(sums, indent=1))
+        self._prune()
+
+    def _save_rows(self, saved: Saved, capacity: int) -> None:
+        if saved.rows is None:
+            return
+        end = saved.first + len(saved.rows)
+        if len(saved.rows):
+            file = _segment(self._run, (saved.first, end))
+            file.parent.mkdir(exist_ok=True)
+            np.save(file, saved.rows, allow_pickle=False)
+            self._segments.append((saved.first, end))
+        self._segments = [s for s in self._segments if s[1] > end - capacity]
+
+    def _prune(self) -> None:
+        """Removes old checkpoints, and rows that none of those kept needs."""
+        for number in _numbers(self._run)[: -self._keep]:
+            path = self._run / "checkpoints" / str(number)
+            (path / MANIFEST).unlink(missing_ok=True)  # first, so it is never half
+            shutil.rmtree(path, ignore_errors=True)
+        needed = {
+            Path(name).name
+            for number in _numbers(self._run)
+            for name in _manifest(self._run / "checkpoints" / str(number))
+        }
+        for file in (self._run / "replay").glob("*.npy"):
+            if file.name not in needed:
+                file.unlink()
+
+
+def newest(run: Path) -> tuple[Saved | None, list[str]]:
+    """The newest one that holds what was saved; what is wrong with newer ones."""
+    complaints: list[str] = []
+    for number in reversed(_numbers(run)):
+        try:
+            return _read(run, run / "checkpoints" / str(number)), complaints
+        except Damaged as damage:
+            complaints.append(f"checkpoint {number} is damaged: {damage}")
+    return None, complaints
+
+
+def _read(run: Path, path: Path) -> Saved:
+    sums = _manifest(path)
+    _verify(path, sums)
+    rest = json.loads((path / "rest.json").read_text())
+    content = _load_arrays(path / "arrays", rest)
+    config = (path / "run.yaml").read_text()
+    progress = (path / "progress.csv").read_text()
+    names = [Path(name).stem for name in sums if Path(name).suffix == ".npy"]
+    segments = sorted((int(a), int(b)) for a, b in (name.split("-") for name in names))
+    if not segments:
+        return Saved(content, config, progress)
+    files = [_segment(run, segment) for segment in segments]
+    rows = np.concatenate([np.load(file, allow_pickle=False) for file in files])
+    return Saved(content, config, progress, rows, segments[0][0], segments)
+
+
+def _segment(run: Path, segment: Segment) -> Path:
+    return run / "replay" / f"{segment[0]}-{segment[1]}.npy"
+
+
+def _numbers(run: Path) -> list[int]:
+    """Those of the finished checkpoints, in order."""
+    found = (run / "checkpoints").glob(f"*/{MANIFEST}")
+    return sorted(int(p.parent.name) for p in found if p.parent.name.isdecimal())
+
+
+def _manifest(path: Path) -> dict[str, str]:
+    try:
+        sums = json.loads((path / MANIFEST).read_text())
+    except (OSError, ValueError) as error:
+        raise Damaged(f"{MANIFEST} cannot be read ({error})") from None
+    if not isinstance(sums, dict):
+        raise Damaged(f"{MANIFEST} is not a table of sums")
+    return sums
+
+
+def _verify(path: Path, sums: Mapping[str, str]) -> None:
+    needed = {"rest.json", "run.yaml", "progress.csv"}
+    if absent := needed - sums.keys():
+        raise Damaged(f"{MANIFEST} lacks {', '.join(sorted(absent))}")
+    inside = {os.path.relpath(p, path) for p in path.rglob("*") if p.is_file()}
+    listed = {name for name in sums if not name.startswith("..")} | {MANIFEST}
+    if strange := inside ^ listed:
+        raise Damaged(f"{', '.join(sorted(strange))} is missing or was added")
+    replay = path.parent.parent.resolve() / "replay"
+    for name, known in sums.items():
+        file = (path / name).resolve()
+        if name.startswith("..") and file.parent != replay:
+            raise Damaged(f"{MANIFEST} names {name}, which is outside the run")
+        if not file.is_file() or _sum(file) != known:
+            raise Damaged(f"{file.name} is not as it was saved")
+
+
+def _sum(file: Path, sync: bool = False) -> str:
+    with file.open("rb") as stream:
+        if sync:
+            os.fsync(stream.fileno())
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def replace(file: Path, text: str) -> None:
+    """Writes it so that at every moment the old or the new text stands there."""
+    fresh = file.with_name(f".{file.name}.new")
+    with fresh.open("w", newline="") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    fresh.rename(file)
+
+
+# Trees of arrays
+
+
+def flatten(tree: Any) -> dict[str, np.ndarray]:
+    """Copies of the leaves by their names; random keys as their numbers."""
+    flat, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {jax.tree_util.keystr(path): np.array(_plain(x)) for path, x in flat}
+
+
+def unflatten(like: Any, leaves: Mapping[str, np.ndarray]) -> Any:
+    """A tree such as `like` with these leaves."""
+    flat, structure = jax.tree_util.tree_flatten_with_path(like)
+    names = [jax.tree_util.keystr(path) for path, _ in flat]
+    if set(names) != set(leaves):
+        strange = ", ".join(sorted(set(names) ^ set(leaves)))
+        raise Damaged(f"the state has other parts than this run's: {strange}")
+    filled = [
+        _like(leaf, leaves[name]) for name, (_, leaf) in zip(names, flat, strict=True)
+    ]
+    return jax.tree.unflatten(structure, filled)
+
+
+def _is_key(leaf: Any) -> bool:
+    return jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _plain(leaf: Any) -> Any:
+    return jax.random.key_data(leaf) if _is_key(leaf) else leaf
+
+
+def _like(leaf: Any, value: np.ndarray) -> jax.Array:
+    if (value.shape, value.dtype) != (_plain(leaf).shape, _plain(leaf).dtype):
+        raise Damaged("the state has other shapes than this run's")
+    array = jax.numpy.array(value)
+    return jax.random.wrap_key_data(array) if _is_key(leaf) else array
+
+
+def _save_arrays(path: Path, content: Any) -> dict[str, Any]:
+    """Saves the arrays in `content`, one vector a dtype; returns all else.
+
+    A vector, because orbax takes its time for every array it is given.
+    """
+    import orbax.checkpoint as ocp  # slow, and not needed before the first save
+
+    arrays: list[np.ndarray] = []
+    rest = _without_arrays(content, arrays)
+    places, vectors = _packed(arrays)
+    if vectors:
+        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+            checkpointer.save(path.absolute(), vectors)
+    return {"places": places, "content": rest}
+
+
+def _packed(arrays: Iterable[np.ndarray]) -> tuple[list, dict[str, np.ndarray]]:
+    vectors: dict[str, list[np.ndarray]] = {}
+    places = []
+    for array in arrays:
+        parts = vectors.setdefault(array.dtype.name, [])
+        places.append([array.dtype.name, sum(map(len, parts)), array.shape])
+        parts.append(array.ravel())
+    filled = {name: np.concatenate(parts) for name, parts in vectors.items()}
+    return places, {name: vector for name, vector in filled.items() if len(vector)}
+
+
+def _load_arrays(path: Path, rest: Mapping[str, Any]) -> dict[str, Any]:
+    import orbax.checkpoint as ocp
+
+    vectors: dict[str, Any] = {}
+    if path.exists():
+        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+            vectors = checkpointer.restore(path.absolute())
+    arrays = []
+    for name, start, shape in rest["places"]:
+        size = int(np.prod(shape))
+        vector = np.asarray(vectors.get(name, np.zeros(0, name)))
+        arrays.append(vector[start : start + size].reshape(shape))
+    return _with_arrays(rest["content"], arrays)
+
+
+def _without_arrays(value: Any, arrays: list[np.ndarray]) -> Any:
+    if isinstance(value, np.ndarray):
+        arrays.append(value)
+        return {"array": len(arrays) - 1}
+    if isinstance(value, Mapping):
+        return {key: _without_arrays(item, arrays) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_arrays(item, arrays) for item in value]
+    return value
+
+
+def _with_arrays(value: Any, arrays: list[np.ndarray]) -> Any:
+    if isinstance(value, dict):
+        if value.keys() == {"array"}:
+            return arrays[value["array"]]
+        return {key: _with_arrays(item, arrays) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_arrays(item, arrays) for item in value]
+    return value

@@ -1,0 +1,29 @@
+"""The columns of progress.csv: Spinning Up's, in its order, and ours after them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+# Those that an algorithm lacks are left out.
+BEFORE = ("VVals",)
+AFTER = (
+    *("QVals", "Q1Vals", "Q2Vals", "LogPi", "LossPi", "LossV", "LossQ"),
+    *("DeltaLossPi", "DeltaLossV", "Entropy", "KL", "ClipFrac", "StopIter"),
+    "BacktrackIters",
+)
+CLOCKS = ("Time", "StepsPerSecond", "EnvSeconds", "ActSeconds", "UpdateSeconds")
+
+
+def columns(
+    metrics: Mapping[str, Any], rank: int, tests: int
+) -> tuple[list[str], set[str]]:
+    """The names in order, and those that have four columns each.
+
+    A metric with more than `rank` dimensions has a value a sample.
+    """
+    spread = {name for name, x in metrics.items() if len(x.shape) > rank}
+    spread |= {"EpRet", "TestEpRet"}
+    lengths = ["TestEpRet", "EpLen", "TestEpLen"] if tests else ["EpLen"]
+    names = ["Epoch", "EpRet", *lengths, *(n for n in BEFORE if n in metrics)]
+    names += ["TotalEnvInteracts", *(n for n in AFTER if n in metrics)]
+    names += sorted(n for n in metrics if n not in (*names, "LearningRate"))
+    return [*names, "LearningRate", *CLOCKS], spread

@@ -1,0 +1,318 @@
+"""A run that is left at any moment and taken up again is the run undisturbed."""
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from test_train import jaxrl_command, small, train
+
+import jaxrl
+from jaxrl.cli.main import main
+from jaxrl.runs import checkpoint, directory
+from jaxrl.runs.columns import CLOCKS
+from jaxrl.runs.refusal import Refused
+from jaxrl.training import host
+
+ALGOS = ("vpg", "trpo", "ppo", "ddpg", "td3", "sac")
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+def table(path):
+    """The rows of progress.csv as they stand, without what a clock says."""
+    rows = list(csv.DictReader((path / "progress.csv").read_text().splitlines()))
+    return [{k: v for k, v in row.items() if k not in CLOCKS} for row in rows]
+
+
+def at_step(monkeypatch, step, happens):
+    """Lets something happen to the trainer before it takes this step."""
+    take = host.Trainer._step
+
+    def watched(self):
+        if self.taken == step:
+            monkeypatch.setattr(host.Trainer, "_step", take)
+            happens(self)
+        take(self)
+
+    monkeypatch.setattr(host.Trainer, "_step", watched)
+
+
+def kill(trainer):
+    raise Killed
+
+
+def signalled(trainer):
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def assert_same(one, two):
+    assert table(one.directory) == table(two.directory)
+    same = checkpoint.flatten(one.state), checkpoint.flatten(two.state)
+    for name in same[0]:
+        np.testing.assert_array_equal(same[0][name], same[1][name], err_msg=name)
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_left_at_a_signal_and_killed_it_ends_the_same(tmp_path, monkeypatch, algo):
+    changes = {"epochs": 3, "num_envs": 2, "replay_size": 50}
+    if algo in ("vpg", "trpo", "ppo"):
+        changes.pop("replay_size")
+        changes |= {"minibatches": 2, "num_test_episodes": 1} if algo == "ppo" else {}
+    undisturbed = train(tmp_path / "a", algo, "Pendulum-v1", **changes)
+    at_step(monkeypatch, 50, signalled)
+    left = train(tmp_path / "b", algo, "Pendulum-v1", **changes)
+    assert left.stopped_by == signal.SIGTERM
+    assert len(left.history) < 2
+    at_step(monkeypatch, 166, kill)
+    with pytest.raises(Killed):
+        jaxrl.resume(left.directory, screen=False)
+    resumed = jaxrl.resume(left.directory, screen=False)
+    assert resumed.stopped_by is None
+    assert_same(resumed, undisturbed)
+
+
+def test_the_real_signals_in_a_real_process(tmp_path):
+    settings = small("sac", epochs=10_000, num_test_episodes=0)
+    words = ["train", "sac", "--env", "Pendulum-v1", "--out", tmp_path]
+    words += ["--exp_name", "x", *(f"--{k}={v}" for k, v in settings.items())]
+    code = "from jaxrl.cli.main import main; raise SystemExit(main())"
+    command = [sys.executable, "-c", code, *map(str, words)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    path = tmp_path / "x" / "x_s0"
+    for _ in range(600):
+        if (path / "progress.csv").exists() and len(table(path)) > 2:
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGUSR1)
+    printed = process.communicate(timeout=20)[0]
+    assert process.returncode == 128 + signal.SIGUSR1
+    assert "stopped by SIGUSR1 and saved" in printed
+    rows = len(table(path))
+    done = jaxrl_command("resume", path, "--steps", 60 * (rows + 1))
+    assert done.returncode == 0, done.stderr
+    assert f"jaxrl plot {path}" in done.stdout
+    assert len(table(path)) == rows + 1
+
+
+def test_beyond_its_end_it_is_the_longer_run(tmp_path):
+    longer = train(tmp_path / "a", "td3", "Pendulum-v1", steps=180)
+    short = train(tmp_path / "b", "td3", "Pendulum-v1", steps=120)
+    assert_same(jaxrl.resume(short.directory, 180, screen=False), longer)
+    with pytest.raises(Refused, match="180 steps already"):
+        jaxrl.resume(short.directory, 100, screen=False)
+
+
+def test_a_decay_is_stretched_to_the_new_end(tmp_path):
+    short = train(tmp_path, "ppo", "CartPole-v1", steps=128)
+    longer = jaxrl.resume(short.directory, 256, screen=False)
+    rates = [row["LearningRate"] for row in longer.history]
+    assert rates[0] > rates[1]
+    assert rates[2] > rates[3] > 0
+
+
+def test_before_the_first_checkpoint_it_begins_anew(tmp_path, monkeypatch):
+    undisturbed = train(tmp_path / "a", "sac", "Pendulum-v1")
+    at_step(monkeypatch, 7, kill)
+    with pytest.raises(Killed):
+        train(tmp_path / "b", "sac", "Pendulum-v1")
+    (path,) = (tmp_path / "b").glob("*/*")
+    assert_same(jaxrl.resume(path, screen=False), undisturbed)
+
+
+def test_a_finished_run_is_left_as_it_is(tmp_path):
+    done = train(tmp_path, "vpg", "Pendulum-v1")
+    assert_same(jaxrl.resume(done.directory, screen=False), done)
+
+
+def test_an_episode_that_cannot_be_repeated_is_reset_and_said(
+    tmp_path, monkeypatch, capsys
+):
+    at_step(monkeypatch, 7, signalled)
+    chance = {"env_kwargs": {"chance": True, "length": 50}}
+    left = train(tmp_path, "ppo", "own_envs:Count-v0", **chance)
+    result = jaxrl.resume(left.directory)
+    assert "environment 0 could not be lived through again" in capsys.readouterr().out
+    assert len(result.history) == 2
+
+
+def test_rerun_repeats_it_and_takes_changes(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    first = train("runs", "sac", "Pendulum-v1")
+    assert main(["rerun", str(first.directory)]) == 0
+    again = Path("runs/sac-Pendulum-v1-rerun/sac-Pendulum-v1-rerun_s0")
+    assert table(again) == table(first.directory)
+    assert main(["rerun", str(first.directory), "--seed", "4", "--gamma=0.9"]) == 0
+    other = first.directory.with_name("sac-Pendulum-v1_s4")
+    assert table(other) != table(first.directory)
+    assert main(["rerun", str(first.directory), "--gama", "1"]) == 2
+    assert "did you mean 'gamma'" in capsys.readouterr().err
+
+
+# Damage
+
+
+@pytest.fixture(scope="module")
+def two_checkpoints(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoint.Store, "busy", False)
+        return _two_checkpoints(tmp_path_factory)
+
+
+def _two_checkpoints(tmp_path_factory):
+    path = tmp_path_factory.mktemp("damage")
+    run = {"epochs": 2, "checkpoint_every": 1, "steps_per_epoch": 60}
+    result = train(path, "sac", "Pendulum-v1", **run)
+    numbers = sorted(p.name for p in (result.directory / "checkpoints").iterdir())
+    assert len(numbers) == 2
+    return result.directory, numbers
+
+
+def flip(file):
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+DAMAGES = {
+    "flipped": flip,
+    "truncated": lambda file: os.truncate(file, file.stat().st_size // 2),
+    "emptied": lambda file: os.truncate(file, 0),
+    "deleted": Path.unlink,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_never_believed(two_checkpoints, tmp_path, damage):
+    original, (_, newer) = two_checkpoints
+    good, none = checkpoint.newest(original)
+    assert not none
+    assert good.content["taken"] == 120
+    before = [p for p in original.rglob("*") if p.is_file()]
+    files = [p for p in before if newer in p.parts]
+    files += sorted((original / "replay").iterdir())[-1:]
+    assert len(files) > 5
+    for file in files:
+        if not file.stat().st_size and damage != "deleted":
+            continue
+        copy = tmp_path / "copy"
+        shutil.copytree(original, copy)
+        DAMAGES[damage](copy / file.relative_to(original))
+        saved, complaints = checkpoint.newest(copy)
+        assert saved.content["taken"] == 60, file
+        assert len(saved.rows) == 60
+        unfinished = damage == "deleted" and file.name == checkpoint.MANIFEST
+        assert unfinished or f"checkpoint {newer} is damaged" in complaints[0]
+        shutil.rmtree(copy)
+
+
+def test_if_all_are_damaged_it_says_so_and_touches_nothing(two_checkpoints, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(two_checkpoints[0], copy)
+    for file in copy.glob("checkpoints/*/rest.json"):
+        flip(file)
+    before = {p: p.read_bytes() for p in copy.rglob("*") if p.is_file()}
+    with pytest.raises(Refused, match="nothing to go on from; checkpoint"):
+        jaxrl.resume(copy, screen=False)
+    after = {p: p.read_bytes() for p in copy.rglob("*") if p.is_file()}
+    after.pop(copy / directory.LOCK, None), before.pop(copy / directory.LOCK, None)
+    assert after == before
+
+
+def test_a_manifest_cannot_point_outside_the_run(two_checkpoints, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(two_checkpoints[0], copy)
+    secret = tmp_path / "secret.npy"
+    np.save(secret, np.zeros((3, 9), np.float32))
+    for file in copy.glob(f"checkpoints/*/{checkpoint.MANIFEST}"):
+        sums = json.loads(file.read_text())
+        sums["../../../secret.npy"] = checkpoint._sum(secret)
+        file.write_text(json.dumps(sums))
+    saved, complaints = checkpoint.newest(copy)
+    assert saved is None
+    assert "outside the run" in complaints[0]
+
+
+def test_old_checkpoints_and_rows_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint.Store, "busy", False)  # none is left out
+    settings = {"epochs": 6, "replay_size": 100, "keep": 2, "num_test_episodes": 0}
+    path = train(tmp_path, "sac", "Pendulum-v1", **settings).directory
+    assert len(list((path / "checkpoints").iterdir())) == 2
+    saved, _ = checkpoint.newest(path)
+    assert saved.first <= 260
+    assert saved.first + len(saved.rows) == 360
+    names = {p.stem for p in (path / "replay").iterdir()}
+    assert not any(int(name.split("-")[1]) <= 200 for name in names)
+
+
+# Others in the same directory, and a full disk
+
+
+def test_one_process_at_a_time(tmp_path):
+    path = tmp_path / "run"
+    with (
+        directory.claimed(path),
+        pytest.raises(Refused, match="another process is writing"),
+        directory.claimed(path),
+    ):
+        raise AssertionError
+    assert not path.exists()
+
+
+def test_a_second_run_into_one_directory_is_refused(tmp_path):
+    done = train(tmp_path, "vpg", "Pendulum-v1")
+    before = table(done.directory)
+    with pytest.raises(Refused, match=r"jaxrl resume .* --overwrite"):
+        train(tmp_path, "vpg", "Pendulum-v1", overwrite=False)
+    with directory.claimed(done.directory), pytest.raises(Refused, match="another"):
+        train(tmp_path, "vpg", "Pendulum-v1", overwrite=True)
+    assert table(done.directory) == before
+
+
+def test_what_could_not_be_saved_stops_the_run(tmp_path, monkeypatch, capsys):
+    def full(file, text):
+        if file.name == checkpoint.MANIFEST and "/2/" in str(file):
+            raise OSError(28, "No space left on device")
+        replace(file, text)
+
+    replace = checkpoint.replace
+    monkeypatch.setattr(checkpoint, "replace", full)
+    settings = small("vpg", epochs=4, out=tmp_path, exp_name="x")
+    words = [f"--{name}={value}" for name, value in settings.items()]
+    assert main(["train", "vpg", "--env", "Pendulum-v1", *words]) == 1
+    shown = capsys.readouterr()
+    assert "checkpoint 2 could not be saved" in shown.err
+    assert "No space left" in shown.err
+    assert "results in" not in shown.out
+    saved, _ = checkpoint.newest(tmp_path / "x" / "x_s0")
+    assert saved.content["epoch"] == 1
+
+
+# Not a number
+
+
+@pytest.mark.parametrize("part", ["actor", "critic"])
+def test_a_nan_in_the_parameters_stops_the_run(tmp_path, monkeypatch, part):
+    def spoil(trainer):
+        net = getattr(trainer.state, part)
+        params = jax.tree.map(lambda x: x * np.nan, net.params)
+        net = type(net)(params, net.opt_state)
+        trainer.state = host.dataclasses.replace(trainer.state, **{part: net})
+        trainer.actor.follow(trainer.state)
+
+    at_step(monkeypatch, 100, spoil)
+    with pytest.raises(FloatingPointError, match="not finite"):
+        train(tmp_path, "sac", "Pendulum-v1", epochs=4)
+    (path,) = tmp_path.glob("*/*")
+    assert len(table(path)) == 1
+    assert "nan" not in (path / "progress.csv").read_text()
