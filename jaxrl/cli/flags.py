@@ -36,7 +36,7 @@ class Parser(argparse.ArgumentParser):
         if strangers:
             options = [o for action in self._actions for o in action.option_strings]
             hint = suggestion(strangers[0], options) or "; --help lists all options"
-            raise Refused(f"there is no option {strangers[0]!r}{hint}")
+            raise Refused(f"{strangers[0]!r} is not an option{hint}")
         return given
 
 

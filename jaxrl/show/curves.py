@@ -110,7 +110,7 @@ def panels(runs: Sequence[Record], view: View) -> list[Panel]:
             f"curves: {', '.join(labels)}"
         )
     renamed = dict(zip(labels, view.legend or labels, strict=True))
-    facets = _parted(runs, lambda run: str(run.setting(view.facet) or ""))
+    facets = _parted(runs, lambda run: _named(run, view.facet) if view.facet else "")
     return [
         _panel(title, y, members, view, renamed)
         for y in view.ys
@@ -137,15 +137,17 @@ def _parted(
 def _label(run: Record, view: View) -> str:
     if view.each_run:
         return run.name
-    parts = []
-    for key in view.group:
-        value = str(run.setting(key))
-        if key == "exp_name" and view.facet == "env":
-            # Names made by default end in the environment, which the title says.
-            value = value.removesuffix(f"-{run.config['env']}")
-        named = key in ("exp_name", "algo", "env")
-        parts.append(value if named else f"{key} {value}")
+    parts = [_named(run, key) for key in view.group]
+    if view.facet == "env" and view.group[0] == "exp_name":
+        # Names made by default end in the environment, which the title says.
+        parts[0] = parts[0].removesuffix(f"-{run.config['env']}")
     return ", ".join(parts)
+
+
+def _named(run: Record, key: str) -> str:
+    """The value of a setting, with its name where the value alone says too little."""
+    value = str(run.setting(key))
+    return value if key in ("exp_name", "algo", "env") else f"{key} {value}"
 
 
 def _panel(

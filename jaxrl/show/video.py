@@ -26,6 +26,8 @@ def drawing(env_id: str) -> dict[str, Any]:
     """The arguments with which the environment draws without a display."""
     if not envs.is_mujoco(env_id):
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+        if sys.platform == "linux":  # for a user's own environment in MuJoCo
+            os.environ.setdefault("MUJOCO_GL", LIBRARIES[0])
         return {"render_mode": "rgb_array"}
     choose_opengl()
     # The camera that follows the body; where a model has none, it changes nothing.
