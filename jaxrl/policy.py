@@ -7,6 +7,7 @@ the rest as JSON.
 """
 
 import dataclasses
+import functools
 import json
 import zipfile
 import zlib
@@ -63,12 +64,12 @@ class Policy:
                 f"the policy takes observations [..., {self.obs_size}], got {x.shape}"
             )
         if self.mean is not None:
-            x = ((x - self.mean) / self.std).clip(-self.clip, self.clip)
+            x = _clipped((x - self.mean) / self.std, self.clip)
         activate = ACTIVATIONS[self.activation]
         for weight, bias in self.layers[:-1]:
-            x = activate(x @ weight + bias)
+            x = activate(np.dot(x, weight) + bias)
         weight, bias = self.layers[-1]
-        action = getattr(self, f"_{self.head}")(x @ weight + bias, rng)
+        action = getattr(self, f"_{self.head}")(np.dot(x, weight) + bias, rng)
         return action if self.action is None else self.action.scale(action)
 
     @property
@@ -129,7 +130,11 @@ class Policy:
         if rng is None:
             return mean
         draws = rng.standard_normal(mean.shape, np.float32)
-        return mean + np.exp(self.log_std) * draws
+        return mean + self._std * draws
+
+    @functools.cached_property
+    def _std(self) -> np.ndarray:
+        return np.exp(self.log_std)
 
     def _categorical(
         self, logits: np.ndarray, rng: np.random.Generator | None
@@ -154,4 +159,10 @@ class Policy:
         if rng is None:
             return action
         draws = rng.standard_normal(action.shape, np.float32)
-        return (action + self.noise * draws).clip(-1, 1)
+        return _clipped(action + self.noise * draws, 1)
+
+
+def _clipped(x: np.ndarray, limit: float) -> np.ndarray:
+    return np.minimum(
+        np.maximum(x, -limit), limit
+    )  # quicker than clip, for few numbers

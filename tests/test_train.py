@@ -343,6 +343,22 @@ def test_csv_rows_are_on_the_disk_at_once(tmp_path):
     sink.close()
 
 
+def test_weights_and_biases_keeps_an_offline_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    settings = small("ppo", out=tmp_path, exp_name="x", epochs=3)
+    words = [f"--{name}={value}" for name, value in settings.items()]
+    done = jaxrl_command("train", "ppo", "--env", "CartPole-v1", "--wandb", *words)
+    assert done.returncode == 0, done.stderr
+    (log,) = (tmp_path / "x" / "x_s0" / "wandb").glob("offline-run-*/*.wandb")
+    content = log.read_bytes()
+    assert b"AverageEpRet" in content
+    assert b"steps_per_epoch" in content
+    again = jaxrl_command("resume", tmp_path / "x" / "x_s0", "--steps", 256)
+    assert again.returncode == 0, again.stderr
+    logs = (tmp_path / "x" / "x_s0" / "wandb").glob("offline-run-*/*.wandb")
+    assert len({file.name for file in logs}) == 1  # the same run, as W&B sees it
+
+
 # The command
 
 
