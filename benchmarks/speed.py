@@ -50,11 +50,14 @@ print(statistics.median(update.sgemm_rate() for _ in range(10)))
 """
 MEMORY = """
 import json, resource, sys
-from jaxrl.runs import spec
+from jaxrl.runs import directory, spec
 from jaxrl.training import host
-trainer = host.Trainer(spec.make(*sys.argv[1:3], json.loads(sys.argv[3])), False, None)
-trainer.ring.rows.fill(0)
-trainer.run_to_the_end()
+run = spec.make(*sys.argv[1:3], json.loads(sys.argv[3]))
+path = directory.path_of(run)
+path.mkdir(parents=True)
+trainer = host.Trainer(run, path, None)
+trainer.experience.rows.fill(0)
+trainer.start(None, screen=False)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
 """
 

@@ -163,6 +163,5 @@ class Policy:
 
 
 def _clipped(x: np.ndarray, limit: float) -> np.ndarray:
-    return np.minimum(
-        np.maximum(x, -limit), limit
-    )  # quicker than clip, for few numbers
+    """Quicker than `clip`, for few numbers."""
+    return np.minimum(np.maximum(x, -limit), limit)

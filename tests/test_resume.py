@@ -48,6 +48,11 @@ def at_step(monkeypatch, step, happens):
     monkeypatch.setattr(host.Trainer, "_step", watched)
 
 
+def always(store, seconds):
+    """No checkpoint is left out to save time."""
+    return True
+
+
 def kill(trainer):
     raise Killed
 
@@ -70,6 +75,7 @@ def test_left_at_a_signal_and_killed_it_ends_the_same(tmp_path, monkeypatch, alg
         changes.pop("replay_size")
         changes |= {"minibatches": 2, "num_test_episodes": 1} if algo == "ppo" else {}
     undisturbed = train(tmp_path / "a", algo, "Pendulum-v1", **changes)
+    monkeypatch.setattr(checkpoint.Store, "affordable", always)
     at_step(monkeypatch, 50, signalled)
     left = train(tmp_path / "b", algo, "Pendulum-v1", **changes)
     assert left.stopped_by == signal.SIGTERM
@@ -165,7 +171,7 @@ def test_rerun_repeats_it_and_takes_changes(tmp_path, monkeypatch, capsys):
 @pytest.fixture(scope="module")
 def two_checkpoints(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoint.Store, "busy", False)
+        patch.setattr(checkpoint.Store, "affordable", always)
         return _two_checkpoints(tmp_path_factory)
 
 
@@ -244,7 +250,7 @@ def test_a_manifest_cannot_point_outside_the_run(two_checkpoints, tmp_path):
 
 
 def test_old_checkpoints_and_rows_are_removed(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint.Store, "busy", False)  # none is left out
+    monkeypatch.setattr(checkpoint.Store, "affordable", always)
     settings = {"epochs": 6, "replay_size": 100, "keep": 2, "num_test_episodes": 0}
     path = train(tmp_path, "sac", "Pendulum-v1", **settings).directory
     assert len(list((path / "checkpoints").iterdir())) == 2
@@ -287,6 +293,7 @@ def test_what_could_not_be_saved_stops_the_run(tmp_path, monkeypatch, capsys):
 
     replace = checkpoint.replace
     monkeypatch.setattr(checkpoint, "replace", full)
+    monkeypatch.setattr(checkpoint.Store, "affordable", always)
     settings = small("vpg", epochs=4, out=tmp_path, exp_name="x")
     words = [f"--{name}={value}" for name, value in settings.items()]
     assert main(["train", "vpg", "--env", "Pendulum-v1", *words]) == 1

@@ -29,7 +29,7 @@ class Config:
     """Discount factor."""
     tau: Fraction = 0.005
     """Step of the target critics towards the critics."""
-    lr: Positive = 3e-4
+    lr: Positive = 1e-3
     """Learning rate of policy, critics and temperature."""
     alpha: Positive = 1.0
     """Temperature: the weight of entropy, at the start or for good."""

@@ -185,14 +185,12 @@ def _border(space: gym.Space) -> Callable[[np.ndarray], Iterable]:
         start = int(space.start)
         return lambda action: (action + start).tolist()
     assert isinstance(space, gym.spaces.Box)
-    shape, dtype = (-1, *space.shape), space.dtype
-    scale = _action_space(space).scale
-    if np.all(space.low == -1) and np.all(space.high == 1):
-
-        def scale(action: np.ndarray) -> np.ndarray:
-            return np.minimum(np.maximum(action, -1), 1)  # quicker than a clip
-
-    return lambda action: scale(action).reshape(shape).astype(dtype, copy=False)
+    low, high = space.low, space.high
+    plain = low.ndim == 1 and low.dtype == np.float32
+    if plain and np.all(low == -1) and np.all(high == 1):
+        return lambda action: np.minimum(np.maximum(action, low), high)  # the quickest
+    bounds, shape = _action_space(space), (-1, *space.shape)
+    return lambda action: bounds.scale(action).reshape(shape).astype(space.dtype)
 
 
 def single(env_id: str, max_ep_len: int, env_kwargs: Mapping[str, Any]) -> gym.Env:

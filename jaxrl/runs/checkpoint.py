@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +24,8 @@ import jax
 import numpy as np
 
 MANIFEST = "manifest.json"
+SHARE = 0.02  # of a run's time that its checkpoints may take
+FIRST_COST = 0.5  # seconds of the first one, most of it to import orbax
 
 
 class Damaged(Exception):
@@ -61,10 +64,12 @@ class Store:
         self._thread = concurrent.futures.ThreadPoolExecutor(1)
         self._last: concurrent.futures.Future[None] | None = None
         self._next = max(_numbers(run), default=0) + 1
+        self._spent, self._cost = 0.0, FIRST_COST
 
-    @property
-    def busy(self) -> bool:
-        return self._last is not None and not self._last.done()
+    def affordable(self, seconds: float) -> bool:
+        """Whether another one keeps to its share of a run that took so long."""
+        busy = self._last is not None and not self._last.done()
+        return not busy and self._spent + self._cost < SHARE * seconds
 
     def save(self, saved: Saved, capacity: int = 0) -> None:
         """Begins to save; raises what went wrong with the one before."""
@@ -81,8 +86,11 @@ class Store:
         self._thread.shutdown()
 
     def _write(self, number: int, saved: Saved, capacity: int) -> None:
+        start = time.perf_counter()
         try:
             self._write_all(number, saved, capacity)
+            self._cost = time.perf_counter() - start
+            self._spent += self._cost
         except Exception as error:  # orbax has many names for a full disk
             reason = " ".join(str(error).split())[:200]
             raise NotSaved(
@@ -243,7 +251,8 @@ def _plain(leaf: Any) -> Any:
 
 
 def _like(leaf: Any, value: np.ndarray) -> jax.Array:
-    if (value.shape, value.dtype) != (_plain(leaf).shape, _plain(leaf).dtype):
+    like = jax.eval_shape(_plain, leaf)
+    if (value.shape, value.dtype) != (like.shape, like.dtype):
         raise Damaged("the state has other shapes than this run's")
     array = jax.numpy.array(value)
     return jax.random.wrap_key_data(array) if _is_key(leaf) else array

@@ -46,7 +46,7 @@ class Run:
     env_kwargs: dict = dataclasses.field(default_factory=dict)
     """Keyword arguments of the environment, as in '{frame_skip: 2}'."""
     checkpoint_every: Count = 1
-    """Epochs between two checkpoints; with 0 one is made only at the end."""
+    """Epochs between two checkpoints, more if they took over 2 % of the time; or 0."""
     keep: Size = 2
     """Checkpoints kept, the newest ones."""
     overwrite: bool = False

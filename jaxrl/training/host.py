@@ -97,9 +97,13 @@ class Trainer:
                 Wandb.refuse_absence()
             self.envs = self._environments(self.data.num_envs, env_seed)
             self.test_envs = self._environments(1, test_seed) if self.tests else None
-            init = jax.jit(self.algo.init, static_argnums=1)
             config = checks.config(run.config, self.algo.Config)
-            self.state = init(jax.random.key(init_seed), self.envs.spec, config)
+            key, init = (
+                jax.random.key(init_seed),
+                jax.jit(self.algo.init, static_argnums=1),
+            )
+            self._init = lambda: init(key, self.envs.spec, config)
+            self.state = jax.eval_shape(self._init)  # its shapes; `start` fills them
             self.learner = self._learner()
         except ValueError as error:
             raise Refused(str(error)) from None
@@ -147,8 +151,12 @@ class Trainer:
         """From the first step or a checkpoint to the end or a signal."""
         notes = list(notes or [])
         checkpoint.replace(self.path / "config.yaml", directory.description(self.run))
+        if saved is None or saved.content["taken"] < self.run.total_steps:
+            self.learner.compile()  # meanwhile the state is made and the envs step
         if saved:
             notes += self._restore(saved)
+        else:
+            self.state = self._init()
         self.actor.follow(self.state)
         segments = saved.segments if saved else ()
         self.store = Store(self.path, self.run.keep, segments)
@@ -182,8 +190,6 @@ class Trainer:
 
     def _loop(self) -> None:
         total = self.run.total_steps
-        if self.taken < total or self.owes_update:
-            self.learner.compile()
         while self.taken < total or self.owes_update:
             if self.stop.signal:
                 return self._save_checkpoint()
@@ -319,10 +325,12 @@ class Trainer:
     # Checkpoints
 
     def _checkpoint_is_due(self) -> bool:
-        """At the end, and every so many epochs unless the last is still written."""
+        """At the end, and every so many epochs if it takes little of the time."""
+        if self.taken >= self.run.total_steps:
+            return True
         every = self.run.checkpoint_every
-        due = every and self.epoch % every == 0 and not self.store.busy
-        return bool(due) or self.taken >= self.run.total_steps
+        seconds = time.perf_counter() - self._start
+        return every > 0 and self.epoch % every == 0 and self.store.affordable(seconds)
 
     def _save_checkpoint(self) -> None:
         ring = self.experience if isinstance(self.experience, Ring) else None
@@ -369,7 +377,9 @@ class Trainer:
         self.batch_rng.bit_generator.state = content["batch_rng"]
         restored = checkpoint.unflatten(self.state, content["state"])
         # Settings are those of the run, which may be longer now.
-        self.state = dataclasses.replace(restored, config=self.state.config)
+        asarray = lambda leaf, old: jax.numpy.asarray(leaf, old.dtype)  # noqa: E731
+        config = jax.tree.map(asarray, self.run.config, restored.config)
+        self.state = dataclasses.replace(restored, config=config)
         if isinstance(self.experience, Rollout):
             self.experience.restore(content["rollout"])
         elif saved.rows is not None:
