@@ -56,7 +56,8 @@ run = spec.make(*sys.argv[1:3], json.loads(sys.argv[3]))
 path = directory.path_of(run)
 path.mkdir(parents=True)
 trainer = host.Trainer(run, path, None)
-trainer.experience.rows.fill(0)
+fill = lambda state, step: trainer.experience.rows[step:].fill(0)
+trainer.on_epoch = fill
 trainer.start(None, screen=False)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
 """
@@ -106,7 +107,8 @@ SPINUP = off_policy("SAC, Spinning Up's settings", "sac", 564 * 100 / 256, **FIF
 CRITIC = {"cg_max_steps": 10, "n_critic_updates": 80, "batch_size": 4000}
 TRPO = ("TRPO, 4000 steps", 4000, {"cg_iters": 10, "train_v_iters": 80}, CRITIC)
 CARTPOLE: tuple[Any, ...] = ("ppo", "CartPole-v1", {}, {}, 2048)
-HOPPER: tuple[Any, ...] = ("sac", "Hopper-v4", {}, {"learning_starts": 1000}, 3000)
+HOPPER: tuple[Any, ...] = ("sac", "Hopper-v4", {"steps_per_epoch": 1500})
+HOPPER += ({"learning_starts": 1000}, 3000)
 
 CASES = [
     off_policy("SAC, batch 256", "sac", 564, **EACH),

@@ -1,5 +1,7 @@
 """The update of an algorithm as one compiled call."""
 
+import contextlib
+import ctypes
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -40,6 +42,7 @@ class Learner:
             self._error: Exception | None = error
         else:
             self._error = None
+        _give_memory_back()
         self._compiled.set()
 
     def ready(self, seconds: float) -> bool:
@@ -52,3 +55,9 @@ class Learner:
             raise self._error
         state, metrics = self._learn(state, batch)
         return state, {name: np.asarray(value) for name, value in metrics.items()}
+
+
+def _give_memory_back() -> None:
+    """To the system: the compiler took some hundred megabytes, and needs no more."""
+    with contextlib.suppress(OSError, AttributeError):  # where there is no glibc
+        ctypes.CDLL(None).malloc_trim(0)
