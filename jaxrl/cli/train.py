@@ -1,15 +1,15 @@
 """`jaxrl train ALGO --env ID [--setting value ...]`."""
 
+import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from jaxrl.algos import NAMES
 from jaxrl.algos.presets import PRESETS
 from jaxrl.cli import running
-from jaxrl.runs import spec
+from jaxrl.runs import reading, spec
 from jaxrl.runs.refusal import Refused, suggestion
 from jaxrl.runs.spec import Setting
 
@@ -42,6 +42,10 @@ def _parse(arguments: list[str]) -> tuple[str, dict[str, Any]]:
     words = list(arguments)
     algo = words.pop(0) if words and not words[0].startswith("-") else ""
     flags = flags_of(words)
+    if "env" in flags:
+        # A module named by the user's own hand may be here; one that a file names may
+        # be a stranger's.
+        sys.path.insert(0, os.getcwd())
     file = _read(str(flags.pop("config"))) if "config" in flags else {}
     algo = algo or str(file.pop("algo", ""))
     file.pop("algo", None)
@@ -74,13 +78,7 @@ def flags_of(words: list[str]) -> dict[str, Any]:
 
 
 def _read(path: str) -> dict[str, Any]:
-    try:
-        content = yaml.safe_load(Path(path).read_text())
-    except OSError as error:
-        raise Refused(f"cannot read {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        reason = " ".join(str(error).split())
-        raise Refused(f"{path} is not YAML: {reason}") from None
+    content = reading.yaml_in(Path(path))
     if not isinstance(content, Mapping):
         raise Refused(f"{path} must hold settings, one a line, as in 'gamma: 0.98'")
     return {str(name).replace("-", "_"): value for name, value in content.items()}

@@ -220,7 +220,10 @@ def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> gym.Env:
             warnings.filterwarnings("ignore", message=".*out of date.*")
             return gym.make(name, disable_env_checker=True, **env_kwargs)
     except ModuleNotFoundError as error:
-        raise ValueError(f"cannot import {error.name!r} for {env_id!r}") from None
+        raise ValueError(
+            f"cannot import {error.name!r} for {env_id!r}; if it is here and you trust "
+            "it, set PYTHONPATH=."
+        ) from None
     except gym.error.Error as error:
         near = difflib.get_close_matches(name, gym.registry, 3, 0.6)
         if name not in gym.registry and near:

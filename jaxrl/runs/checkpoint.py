@@ -145,8 +145,9 @@ def newest(run: Path) -> tuple[Saved | None, list[str]]:
     for number in reversed(_numbers(run)):
         try:
             return _read(run, run / "checkpoints" / str(number)), complaints
-        except Damaged as damage:
-            complaints.append(f"checkpoint {number} is damaged: {damage}")
+        except Exception as damage:  # whatever a stranger's file can do
+            reason = " ".join(str(damage).split())[:200]
+            complaints.append(f"checkpoint {number} is damaged: {reason}")
     return None, complaints
 
 
@@ -155,6 +156,8 @@ def _read(run: Path, path: Path) -> Saved:
     _verify(path, sums)
     rest = json.loads((path / "rest.json").read_text())
     content = _load_arrays(path / "arrays", rest)
+    if not isinstance(content.get("taken"), int):
+        raise Damaged("it does not say at which step it was made")
     config = (path / "run.yaml").read_text()
     progress = (path / "progress.csv").read_text()
     names = [Path(name).stem for name in sums if Path(name).suffix == ".npy"]

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from jaxrl.policy import Policy
+from jaxrl.runs.reading import parsed
 from jaxrl.runs.refusal import Refused
 from jaxrl.runs.spec import OWN, Run, make
 from jaxrl.types import EnvSpec
@@ -31,7 +32,7 @@ def path_of(run: Run) -> Path:
 @contextlib.contextmanager
 def claimed(path: Path) -> Iterator[None]:
     """Keeps all other processes out; leaves nothing where nothing was begun."""
-    made = [p for p in (path, *path.parents) if not p.exists()]
+    made = [p for p in (path, *path.parents) if not os.path.exists(p)]
     lock = _lock(path)
     try:
         yield
@@ -54,9 +55,10 @@ def _lock(path: Path) -> int:
         raise Refused(f"another process is writing {path}; wait for its end") from None
     except FileNotFoundError:  # removed by another process in between
         return _lock(path)
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise Refused(
-            f"cannot write to {path}: {error.strerror}; choose another --out"
+            f"cannot write to {path}: {reason}; choose another --out"
         ) from None
     if os.fstat(lock).st_ino != current.st_ino:
         os.close(lock)
@@ -95,13 +97,13 @@ def config_text(path: Path) -> str:
 def read(text: str, steps: int | None = None, **changes: Any) -> Run:
     """The run that a config.yaml describes, with changes."""
     try:
-        known = yaml.safe_load(text)
+        known = parsed(text)
         given = {name: known[name] for name in OWN if name in known}
         given |= known["settings"] | changes
         algo, env = known["algo"], known["env"]
-        run = make(algo, env, given)
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError):
-        raise Refused("config.yaml does not describe a run of this version") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise Refused("config.yaml does not describe a run") from None
+    run = make(algo, env, given)
     if steps is None:
         return run
     # A decay that ended with the run ends with the longer one.

@@ -52,6 +52,9 @@ def merge(a: Stats, b: Stats) -> Stats:
     return Stats(n, a.mean + shift * b.n / n, m2, min(a.min, b.min), max(a.max, b.max))
 
 
+Samples = tuple[list[str], dict[str, Stats]]
+
+
 class Logger:
     """Gathers values with `store`; `dump` writes their statistics as a row.
 
@@ -114,9 +117,14 @@ class Logger:
         stats = {k: list(dataclasses.astuple(x)) for k, x in self._stats.items()}
         return {"names": list(self.names), "stats": stats}
 
-    def restore(self, saved: Mapping[str, Any]) -> None:
-        self.names = list(saved["names"])
-        self._stats = {name: Stats(*parts) for name, parts in saved["stats"].items()}
+    @staticmethod
+    def samples(saved: Mapping[str, Any]) -> Samples:
+        """What `saved` said."""
+        stats = {name: Stats(*parts) for name, parts in saved["stats"].items()}
+        return list(saved["names"]), stats
+
+    def restore(self, samples: Samples) -> None:
+        self.names, self._stats = samples
 
     def close(self) -> None:
         for sink in self._sinks:

@@ -62,21 +62,36 @@ def record(directory: str | os.PathLike[str]) -> Record:
     """The run in the directory."""
     path = Path(directory)
     file = path / "config.yaml"
-    if not path.is_dir():
+    if not os.path.isdir(path):
         raise Refused(f"there is no directory {path}")
-    if not file.exists():
+    if not os.path.exists(file):
         inside = [found.name for found in _runs_under(path)]
         hint = f"; it holds {', '.join(inside[:3])}" if inside else ""
         raise Refused(f"{path} is not the directory of a run: no config.yaml{hint}")
-    try:
-        config = yaml.safe_load(file.read_text())
-    except OSError as error:
-        raise Refused(f"cannot read {file}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise Refused(f"{file} is damaged: it is not YAML") from None
+    config = yaml_in(file)
     if missing := _missing(config):
         raise Refused(f"{file} is damaged: it has no {', '.join(missing)}")
     return Record(path, config)
+
+
+def yaml_in(file: Path) -> Any:
+    """What a YAML file holds."""
+    try:
+        return parsed(file.read_text())
+    except OSError as error:
+        raise Refused(f"cannot read {file}: {error.strerror}") from None
+    except ValueError as error:
+        raise Refused(f"{file} is not YAML: {error}") from None
+
+
+def parsed(text: str) -> Any:
+    """What YAML says; a ValueError, in a line, where it is not YAML."""
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def _missing(config: Any) -> list[str]:
@@ -90,10 +105,10 @@ def find(patterns: Iterable[str]) -> list[Record]:
     """The runs at or under the directories that paths and globs name, each once."""
     found: dict[Path, Record] = {}
     for pattern in patterns:
-        exact = Path(pattern)
-        paths = [exact] if exact.exists() else map(Path, sorted(glob.glob(pattern)))
-        runs = [run for path in paths for run in _runs_under(path)]
-        if not runs and not exact.exists() and not glob.glob(pattern):
+        exact = os.path.exists(pattern)
+        paths = [pattern] if exact else sorted(glob.glob(pattern))
+        runs = [run for path in paths for run in _runs_under(Path(path))]
+        if not paths:
             raise Refused(f"nothing is at {pattern}; give directories or globs of them")
         if not runs:
             raise Refused(f"there is no run in {pattern}: no config.yaml under it")

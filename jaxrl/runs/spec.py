@@ -6,6 +6,7 @@ refuses all that is wrong at once.
 """
 
 import ast
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -16,10 +17,9 @@ import typing
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-import yaml
-
 from jaxrl import algos, checks
 from jaxrl.algos.presets import preset
+from jaxrl.runs.reading import parsed
 from jaxrl.runs.refusal import Refused, suggestion
 from jaxrl.settings import Count, Size
 from jaxrl.types import Algorithm, OffPolicy, OnPolicy
@@ -127,6 +127,8 @@ def make(
     algo: str, env: str, given: Mapping[str, Any], preset_name: str = "default"
 ) -> Run:
     """The run of `algo` in `env` with the settings `given`, as text or as values."""
+    if not isinstance(algo, str) or not isinstance(env, str):
+        raise Refused(f"algo and env are names, got {algo!r} and {env!r}")
     try:
         known = settings_of(algo, preset_name)
     except ValueError as error:
@@ -144,7 +146,7 @@ def make(
                 f"{setting.default!r}"
             )
     exp_name = values.get("exp_name") or re.sub(r"[^A-Za-z0-9.]+", "-", f"{algo}_{env}")
-    if not NAME.fullmatch(exp_name):
+    if not NAME.fullmatch(str(exp_name)):
         faults.append(
             f"exp_name is {exp_name!r}, but must be letters, digits, '.', '_' and '-', "
             "and begin with a letter or a digit"
@@ -171,22 +173,29 @@ def converted(value: Any, hint: Any) -> Any:
     if typing.get_origin(hint) is Annotated:
         hint = typing.get_args(hint)[0]
     if typing.get_origin(hint) is tuple:
-        items = value.strip("[]() ").split(",") if isinstance(value, str) else value
+        items = _items(value) if isinstance(value, str) else value
         if not isinstance(items, list | tuple):
             return value
         inner = typing.get_args(hint)[0]
         return tuple(converted(item, inner) for item in items if item != "")
     if hint is dict and isinstance(value, str):
-        try:
-            return yaml.safe_load(value)
-        except yaml.YAMLError:
-            return value
+        with contextlib.suppress(ValueError):
+            return parsed(value)
+        return value
     if hint is str and isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str):
         whole = hint is int and isinstance(value, float) and value.is_integer()
         return int(value) if whole else value
     return _from_text(value.strip(), hint)
+
+
+def _items(text: str) -> list[str]:
+    """Of a list, with or without its brackets."""
+    text = text.strip()
+    if text[:1] + text[-1:] in ("[]", "()"):
+        text = text[1:-1]
+    return text.split(",")
 
 
 def _from_text(text: str, hint: Any) -> Any:

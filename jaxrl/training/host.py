@@ -72,14 +72,15 @@ def resume(
         if saved is None and complaints:
             raise Refused("; ".join(["there is nothing to go on from", *complaints]))
         run = directory.read(saved.config if saved else config, steps)
-        if saved is None:  # it ended before its first checkpoint
-            directory.clear(path)
-        elif steps is not None and steps < saved.content["taken"]:
+        if saved and steps is not None and steps < saved.content["taken"]:
             raise Refused(
                 f"{path} has taken {saved.content['taken']} steps already; --steps "
                 "counts from the beginning of the run"
             )
-        return Trainer(run, path, on_epoch).start(saved, screen, complaints)
+        trainer = Trainer(run, path, on_epoch)
+        if saved is None:  # it ended before its first checkpoint
+            directory.clear(path)
+        return trainer.start(saved, screen, complaints)
 
 
 class Trainer:
@@ -107,10 +108,12 @@ class Trainer:
             self.learner = self._learner()
         except ValueError as error:
             raise Refused(str(error)) from None
+        except MemoryError as error:
+            raise Refused(f"there is not enough memory: {error}") from None
         self.actor = Actor(self.algo, self.data.num_envs)
         self.taken, self.epoch, self.best = 0, 0, -np.inf
         self.owes_update = False
-        self._epoch_taken, self._kept_rows = 0, 0
+        self._epoch_taken, self._kept_rows, self._earlier = 0, 0, 0.0
         self._spent = dict.fromkeys(("EnvSeconds", "ActSeconds", "UpdateSeconds"), 0.0)
 
     def _environments(self, count: int, seed: int) -> Any:
@@ -150,13 +153,12 @@ class Trainer:
     ) -> Result:
         """From the first step or a checkpoint to the end or a signal."""
         notes = list(notes or [])
-        checkpoint.replace(self.path / "config.yaml", directory.description(self.run))
-        if saved is None or saved.content["taken"] < self.run.total_steps:
+        at_end = saved and saved.content["taken"] >= self.run.total_steps
+        if not at_end or (saved and saved.content.get("owes_update")):
             self.learner.compile()  # meanwhile the state is made and the envs step
-        if saved:
-            notes += self._restore(saved)
-        else:
-            self.state = self._init()
+        self.state = self.state if saved else self._init()
+        notes += self._restored(saved) if saved else []
+        checkpoint.replace(self.path / "config.yaml", directory.description(self.run))
         self.actor.follow(self.state)
         segments = saved.segments if saved else ()
         self.store = Store(self.path, self.run.keep, segments)
@@ -164,7 +166,6 @@ class Trainer:
         if self.screen:
             self.screen.notes(notes)
         self._start = self._epoch_start = time.perf_counter()
-        self._earlier = saved.content["seconds"] if saved else 0.0
         try:
             with Stop() as self.stop:
                 self._loop()
@@ -179,10 +180,10 @@ class Trainer:
         names = columns(self.learner.metrics, rank, self.tests)
         self.logger = Logger(self.path, *names, self.taken)
         if saved:
-            self.logger.restore(saved.content["logger"])
+            self.logger.restore(self._samples)
         self.wandb = None
         if self.run.wandb:
-            earlier = saved.content["wandb"] if saved else None
+            earlier = saved.content.get("wandb") if saved else None
             self.wandb = Wandb(self.path, directory.described(self.run), earlier)
         self.screen = Screen(self.run.total_steps, self.taken) if screen else None
         for sink in filter(None, (self.screen, self.wandb)):
@@ -367,12 +368,20 @@ class Trainer:
             "wandb": self.wandb.id if self.wandb else None,
         }
 
+    def _restored(self, saved: Saved) -> list[str]:
+        try:
+            return self._restore(saved)
+        except Exception as error:  # its sums hold, but it is not of such a run
+            reason = f"{type(error).__name__}: {error}"
+            raise Refused(f"the checkpoint is not of this run ({reason})") from error
+
     def _restore(self, saved: Saved) -> list[str]:
         """Goes to where `saved` was; says what could not be brought there."""
         content = saved.content
         self.taken, self.epoch = content["taken"], content["epoch"]
         self.best, self.owes_update = content["best"], content["owes_update"]
-        self._epoch_taken = content["epoch_taken"]
+        self._epoch_taken, self._earlier = content["epoch_taken"], content["seconds"]
+        self._samples = Logger.samples(content["logger"])
         self.act_rng.bit_generator.state = content["act_rng"]
         self.batch_rng.bit_generator.state = content["batch_rng"]
         restored = checkpoint.unflatten(self.state, content["state"])
