@@ -183,7 +183,10 @@ class Board:
         self._writer.flush()
 
     def close(self) -> None:
-        self._writer.close()
+        try:
+            self._writer.close()
+        except OSError:  # told already; and it would be tried again at exit
+            self._writer.file_writer.event_writer._closed = True
 
 
 class Wandb:
