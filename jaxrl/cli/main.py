@@ -9,6 +9,7 @@ from jaxrl.runs.refusal import Refused
 
 COMMANDS = {
     "train": "train a policy in an environment",
+    "grid": "train with every combination of settings, several runs at a time",
     "resume": "go on with a run that was stopped, or beyond its end",
     "rerun": "start a run anew, with another seed or other settings",
     "eval": "play episodes of a trained policy, and sum them up",
@@ -27,6 +28,7 @@ commands:
 
   jaxrl train sac --env Hopper-v4
   jaxrl train sac --help         every setting of an algorithm, with its default
+  jaxrl grid ppo --env CartPole-v1 Acrobot-v1 --seed 0 1 2
   jaxrl plot --help              every option of a command
 """
 
