@@ -233,7 +233,7 @@ def test_every_mistake_in_a_file_is_told_at_once_with_its_line(
         ("{algo: sac, env: Hopper-v4, exclude: {env: Hopper-v4}}", "no variant"),
         ("{algo: [sac, td3], env: Hopper-v4, alpha: 1}", "td3 has no setting 'alpha'"),
         ("{algo: sac, env: Hopper-v4, overwrite: true}", "use the flag --overwrite"),
-        ("{algo: sac, env: Hopper-v4, lr[%s]: [1, 2]}" % ("x" * 300), "too long"),
+        ("{algo: sac, env: Hopper-v4, 'lr[%s]': [1, 2]}" % ("x" * 300), "too long"),
     ],
 )
 def test_a_file_is_refused_in_a_sentence(tmp_path, monkeypatch, capsys, text, part):

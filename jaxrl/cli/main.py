@@ -15,6 +15,8 @@ COMMANDS = {
     "eval": "play episodes of a trained policy, and sum them up",
     "video": "film a trained policy",
     "plot": "draw learning curves",
+    "ls": "list runs, and what has become of them",
+    "doctor": "check that everything works on this machine",
     "export": "write a trained policy as one file that needs only NumPy",
 }
 

@@ -39,9 +39,11 @@ EXAMPLE = {"algo": "sac", "env": "Hopper-v4"}
 CHOICES = {"algo": NAMES, "preset": ("default", *PRESETS)}
 # Each run's own, which the grid decides.
 ELSEWHERE = {
-    "exp_name": "the grid's name names its runs: write name",
+    "exp_name": "the grid's name names its runs",
+    "out": "it is one for the whole grid",
     "overwrite": "it is not a setting: use the flag --overwrite",
 }
+UNREADABLE = object()
 
 
 class Value(NamedTuple):
@@ -184,6 +186,8 @@ class Reader:
 
     def _fault(self, key: str, value: Any) -> str:
         name, *parts = key.split(":")
+        if value is UNREADABLE:  # and told already
+            return ""
         if key in CHOICES:
             hint = suggestion(str(value), CHOICES[key])
             known = hint or f"; choose {', '.join(CHOICES[key])}"
@@ -226,7 +230,7 @@ class Reader:
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             problem = getattr(error, "problem", None) or str(error)
             self._wrong(node.start_mark.line + 1, " ".join(problem.split()))
-            return None
+            return UNREADABLE
 
     # Sections
 

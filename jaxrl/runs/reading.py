@@ -24,6 +24,7 @@ CHECKPOINTS = ("last", "best")
 LOCK = ".lock"  # held by the process that writes the run
 FAILURE = "failure.txt"  # what ended it before its time
 MANIFEST = "manifest.json"  # of a checkpoint, written last
+QUICK: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # safe too, and in C
 NEEDED = ("algo", "env", "exp_name", "seed", "max_ep_len")  # of a config.yaml
 
 
@@ -121,7 +122,7 @@ def record(directory: str | os.PathLike[str]) -> Record:
         hint = f"; it holds {', '.join(inside[:3])}" if inside else ""
         raise Refused(f"{path} is not the directory of a run: no config.yaml{hint}")
     try:
-        config = yaml.safe_load(file.read_text())
+        config = yaml.load(file.read_text(), QUICK)
     except OSError as error:
         raise Refused(f"cannot read {file}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError):
@@ -140,7 +141,12 @@ def _missing(config: Any) -> list[str]:
 
 def find(patterns: Iterable[str]) -> list[Record]:
     """The runs at or under the directories that paths and globs name, each once."""
-    found: dict[Path, Record] = {}
+    return [record(path) for path in directories(patterns)]
+
+
+def directories(patterns: Iterable[str]) -> list[Path]:
+    """Those of the runs at or under what paths and globs name, each once."""
+    found: dict[Path, Path] = {}
     for pattern in patterns:
         exact = Path(pattern)
         paths = [exact] if exact.exists() else map(Path, sorted(glob.glob(pattern)))
@@ -149,7 +155,7 @@ def find(patterns: Iterable[str]) -> list[Record]:
             raise Refused(f"nothing is at {pattern}; give directories or globs of them")
         if not runs:
             raise Refused(f"there is no run in {pattern}: no config.yaml under it")
-        found |= {run.resolve(): record(run) for run in runs}
+        found |= {run.resolve(): run for run in runs}
     return list(found.values())
 
 
