@@ -38,6 +38,7 @@ ONLY = {
     "imageio": {"show"},
     "onnx": {"show"},
     "PIL": {"show"},
+    "optuna": {"experiments"},
     "argparse": {"cli"},
 }
 

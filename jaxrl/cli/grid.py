@@ -1,10 +1,10 @@
 """`jaxrl grid sweep.yaml`, `jaxrl grid ppo --env A B --seed 0 1 2 ...`."""
 
-import re
 from pathlib import Path
 from typing import Any
 
 from jaxrl.algos import NAMES
+from jaxrl.cli import flags
 from jaxrl.experiments import runner, sheet
 from jaxrl.experiments.estimate import estimate
 from jaxrl.experiments.sheet import Sheet
@@ -30,8 +30,6 @@ options:
   --overwrite          remove runs of earlier, different settings
 """
 OPTIONS = ("jobs", "dry_run", "time_limit", "retries", "overwrite")
-SHORT = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
-SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def main(arguments: list[str]) -> int:
@@ -88,17 +86,13 @@ def _sheet(first: str, given: dict[str, list[str]]) -> Sheet:
 def _options(own: dict[str, list[str]], out: str) -> runner.Options:
     if several := [name for name, values in own.items() if len(values) > 1]:
         raise Refused(f"--{several[0]} takes one value")
+    kinds = {"jobs": flags.count, "retries": flags.seed, "time_limit": flags.duration}
     found: dict[str, Any] = {"out": out, "overwrite": "overwrite" in own}
-    for name in ("jobs", "retries"):
-        text = own.get(name, ["0"])[0]
-        if not text.isdecimal() or (name == "jobs" and name in own and not int(text)):
-            least = 1 if name == "jobs" else 0
-            raise Refused(f"--{name} is {text!r}, but must be a number from {least} on")
-        found[name] = int(text)
-    limit = own.get("time_limit", ["0"])[0]
-    if not (match := SHORT.fullmatch(limit)):
-        raise Refused(f"--time_limit is {limit!r}, but must be as 90s, 30m or 2h")
-    found["time_limit"] = float(match[1]) * SECONDS[match[2]]
+    for name, kind in kinds.items():
+        try:
+            found |= {name: kind(own[name][0])} if name in own else {}
+        except flags.Wrong as wrong:
+            raise Refused(f"--{name} {wrong}") from None
     return runner.Options(**found)
 
 

@@ -10,6 +10,7 @@ from jaxrl.runs.refusal import Refused
 COMMANDS = {
     "train": "train a policy in an environment",
     "grid": "train with every combination of settings, several runs at a time",
+    "search": "search for good settings, each trial a run",
     "resume": "go on with a run that was stopped, or beyond its end",
     "rerun": "start a run anew, with another seed or other settings",
     "eval": "play episodes of a trained policy, and sum them up",

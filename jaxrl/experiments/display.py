@@ -37,20 +37,20 @@ class Line(NamedTuple):
     @property
     def done(self) -> int:
         """Steps of the whole that need no more time."""
-        over = self.state in ("finished", "failed")
+        over = self.state in ("finished", "failed", "stopped")
         return self.total if over else min(self.steps, self.total)
 
 
 class Display:
     """Draws lines anew ten times a second at most, or prints each change of state."""
 
-    def __init__(self, name: str, lines: Sequence[Line]) -> None:
+    def __init__(self, name: str, lines: Sequence[Line], expected: int) -> None:
         self._name, self._live = name, sys.stdout.isatty()
-        self._begin = time.monotonic()
-        self._before = _share_done(lines)
-        self._states = [line.state for line in lines]
+        self._begin, self._expected = time.monotonic(), expected
+        self._before = self._share_done(lines)
+        self._states = {line.name: line.state for line in lines}
         self._height, self._drawn = 0, 0.0
-        if finished := self._states.count("finished"):
+        if finished := list(self._states.values()).count("finished"):
             self._print(f"{name}: {finished} of {len(lines)} are finished already")
 
     def show(self, lines: Sequence[Line]) -> None:
@@ -83,9 +83,9 @@ class Display:
     def _print_changes(self, lines: Sequence[Line]) -> None:
         if self._live:
             return
-        for i, line in enumerate(lines):
-            if line.state != self._states[i]:
-                self._states[i] = line.state
+        for line in lines:
+            if line.state != self._states.get(line.name, "waiting"):
+                self._states[line.name] = line.state
                 self._print(_sentence(line))
 
     def _table(self, lines: Sequence[Line], width: int, height: int) -> list[str]:
@@ -103,12 +103,17 @@ class Display:
         return [f"{self._name}: {counts}", head, *rows, *more, self._bar(lines)]
 
     def _bar(self, lines: Sequence[Line]) -> str:
-        share = _share_done(lines)
+        share = self._share_done(lines)
         gained, seconds = share - self._before, time.monotonic() - self._begin
         left = seconds * (1 - share) / gained if gained > 0 else math.inf
         filled = int(30 * share)
         bar = "█" * filled + "░" * (30 - filled)
         return f"{bar} {100 * share:3.0f} %  {clock(seconds)} gone  {_time(left)} left"
+
+    def _share_done(self, lines: Iterable[Line]) -> float:
+        """Of all that is expected; a run counts as its steps."""
+        parts = [line.done / max(line.total, 1) for line in lines]
+        return sum(parts) / max(self._expected, len(parts), 1)
 
     def _clear(self) -> None:
         if self._height:
@@ -117,11 +122,6 @@ class Display:
 
     def _print(self, text: str, end: str = "\n") -> None:
         print(text, end=end, flush=True)
-
-
-def _share_done(lines: Iterable[Line]) -> float:
-    lines = list(lines)
-    return sum(line.done for line in lines) / max(sum(line.total for line in lines), 1)
 
 
 def _row(line: Line, width: int) -> str:

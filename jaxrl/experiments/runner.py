@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Protocol, Self
 
 from jaxrl.experiments import child
 from jaxrl.experiments.display import Display, Line
@@ -147,13 +147,32 @@ class Summary:
     stopped_by: signal.Signals | None = None
 
 
-def run(name: str, variants: Sequence[Variant], options: Options) -> Summary:
+class Source(Protocol):
+    """Where further variants come from, which may depend on those before."""
+
+    def more(self) -> Variant | None:
+        """The next one, if there is one."""
+
+    def judge(self, job: Job) -> str:
+        """Why a run should go no further; empty if it should."""
+
+    def ended(self, job: Job) -> None:
+        """Takes note of what became of it."""
+
+
+def run(
+    name: str,
+    variants: Sequence[Variant],
+    options: Options,
+    source: Source | None = None,
+    expected: int = 0,
+) -> Summary:
     """Runs all that are not finished yet; one failure does not stop the rest."""
     with directory.claimed(Path(options.out) / name):
         jobs = [Job.of(variant) for variant in variants]
         if not options.overwrite:
             refuse_changed(jobs)
-        return Runner(name, jobs, options).go()
+        return Runner(name, jobs, options, source, expected).go()
 
 
 def refuse_changed(jobs: Sequence[Job]) -> None:
@@ -174,17 +193,26 @@ def refuse_changed(jobs: Sequence[Job]) -> None:
 class Runner:
     """Variants under way."""
 
-    def __init__(self, name: str, jobs: Sequence[Job], options: Options) -> None:
-        self._options, self._jobs = options, jobs
+    def __init__(
+        self,
+        name: str,
+        jobs: list[Job],
+        options: Options,
+        source: Source | None,
+        expected: int,
+    ) -> None:
+        self._options, self._jobs, self._source = options, jobs, source
         self._at_once = options.jobs or len(os.sched_getaffinity(0))
         self._lines = [job.look() for job in jobs]
         self._looked = 0.0
-        self._display = Display(name, self._lines) if options.screen else None
+        count = expected or len(jobs)
+        self._display = Display(name, self._lines, count) if options.screen else None
 
     def go(self) -> Summary:
         """Until all have ended or a signal came; then what became of them."""
         try:
             with Stop() as stop:
+                self._fill()
                 while self._busy(stop.signal):
                     self._step(stop.signal)
                     self._show()
@@ -203,17 +231,31 @@ class Runner:
         return "running" in states or ("waiting" in states and not stopped)
 
     def _step(self, stopped: signal.Signals | None) -> None:
-        running = [job for job in self._jobs if job.state == "running"]
-        waiting = [job for job in self._jobs if job.state == "waiting"]
-        for job in running:
+        for job in [job for job in self._jobs if job.state == "running"]:
             if stopped:
                 job.stop(f"stopped by {stopped.name} and saved")
+            elif why := self._source.judge(job) if self._source else "":
+                job.stop(why)
             job.poll(self._options.time_limit)
             if job.state == "failed" and self._is_worth_another(job):
                 job.state = "waiting"
+            elif job.state != "running" and self._source and not stopped:
+                self._source.ended(job)
         if not stopped:
-            for job in waiting[: max(self._at_once - len(running), 0)]:
-                job.start()
+            self._fill()
+
+    def _fill(self) -> None:
+        """Starts as many as may run."""
+        for _ in range(
+            self._at_once - sum(job.state == "running" for job in self._jobs)
+        ):
+            waiting = [job for job in self._jobs if job.state == "waiting"]
+            if not waiting and self._source and (variant := self._source.more()):
+                waiting = [Job.of(variant)]
+                self._jobs += waiting
+                self._lines += [waiting[0].look()]
+            if waiting:
+                waiting[0].start()
 
     def _is_worth_another(self, job: Job) -> bool:
         assert job.process is not None

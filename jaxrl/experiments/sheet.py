@@ -44,6 +44,7 @@ ELSEWHERE = {
     "overwrite": "it is not a setting: use the flag --overwrite",
 }
 UNREADABLE = object()
+Pair = tuple[str, int, yaml.Node]
 
 
 class Value(NamedTuple):
@@ -71,9 +72,15 @@ class Sheet(NamedTuple):
 
 def read(path: str) -> Sheet:
     """The grid in a YAML file; refuses it with all that is wrong."""
+    reader = Reader(Path(path).stem)
+    reader.take(reader.pairs(composed(path)))
+    return reader.sheet(path)
+
+
+def composed(path: str) -> yaml.MappingNode:
+    """The settings in a YAML file, with their lines; nothing in it is ever run."""
     try:
-        text = Path(path).read_text()
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(Path(path).read_text(), Loader=yaml.SafeLoader)
     except OSError as error:
         raise Refused(f"cannot read {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
@@ -81,9 +88,7 @@ def read(path: str) -> Sheet:
         raise Refused(f"{path} is not YAML: {reason}") from None
     if not isinstance(root, yaml.MappingNode):
         raise Refused(f"{path} must hold settings, one a line, as in 'gamma: 0.98'")
-    reader = Reader(Path(path).stem)
-    reader.take(_pairs(root, reader.mistakes))
-    return reader.sheet(path)
+    return root
 
 
 def from_flags(algo: str, flags: Mapping[str, list[str]]) -> Sheet:
@@ -106,7 +111,7 @@ class Reader:
         self._algos: list[str] = []
         self._envs: list[str] = []
 
-    def take(self, pairs: Iterable[tuple[str, int, yaml.Node]]) -> None:
+    def take(self, pairs: Iterable[Pair]) -> None:
         """The pairs of a file; what others depend on is noted first."""
         sections = []
         entries = []
@@ -125,12 +130,12 @@ class Reader:
         """What was read, if all was right."""
         for needed, known in ("algo", self._algos), ("env", self._envs):
             if not known and not any(needed in text for _, text in self.mistakes):
-                self._wrong(
+                self.wrong(
                     0, f"no {needed}; name one, as in {needed}: {EXAMPLE[needed]}"
                 )
         if not self.mistakes:
             for sentence in self._faults_of_the_whole():
-                self._wrong(0, sentence)
+                self.wrong(0, sentence)
         if self.mistakes:
             raise Refused(_told(where, self.mistakes))
         return Sheet(self.grid, self.out)
@@ -142,7 +147,8 @@ class Reader:
             return [str(refusal)]
         return []
 
-    def _wrong(self, line: int, sentence: str) -> None:
+    def wrong(self, line: int, sentence: str) -> None:
+        """Notes a mistake, if it is one."""
         if sentence and (line, sentence) not in self.mistakes:
             self.mistakes.append((line, sentence))
 
@@ -169,7 +175,7 @@ class Reader:
 
     def _take_place(self, entry: Entry) -> None:
         if len(entry.values) != 1 or not isinstance(entry.values[0].plain, str | int):
-            return self._wrong(entry.line, f"{entry.key} takes one value, a text")
+            return self.wrong(entry.line, f"{entry.key} takes one value, a text")
         text = str(entry.values[0].plain)
         if entry.key == "out":
             self.out = text
@@ -181,10 +187,11 @@ class Reader:
         before = len(self.mistakes)
         for entry in entries:
             for value in entry.values:
-                self._wrong(value.line, self._fault(entry.key, value.plain))
+                self.wrong(value.line, self.fault(entry.key, value.plain))
         return len(self.mistakes) == before
 
-    def _fault(self, key: str, value: Any) -> str:
+    def fault(self, key: str, value: Any) -> str:
+        """What is wrong with a value; empty if nothing is."""
         name, *parts = key.split(":")
         if value is UNREADABLE:  # and told already
             return ""
@@ -216,7 +223,7 @@ class Reader:
 
     def _entry(self, key: str, line: int, node: yaml.Node) -> Entry:
         name, shorthand = _parted(key)
-        whole = self._plain(node)
+        whole = self.plain(node)
         single = not isinstance(whole, list) or grid.is_one_value(name, whole)
         if single or not isinstance(node, yaml.SequenceNode):
             return Entry(name, shorthand, [Value(whole, line)], line)
@@ -224,12 +231,13 @@ class Reader:
         values = [Value(x, at) for x, at in zip(whole, lines, strict=True)]
         return Entry(name, shorthand, values, line)
 
-    def _plain(self, node: yaml.Node) -> Any:
+    def plain(self, node: yaml.Node) -> Any:
+        """The value that a node stands for."""
         try:
             return yaml.SafeLoader("").construct_document(node)
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             problem = getattr(error, "problem", None) or str(error)
-            self._wrong(node.start_mark.line + 1, " ".join(problem.split()))
+            self.wrong(node.start_mark.line + 1, " ".join(problem.split()))
             return UNREADABLE
 
     # Sections
@@ -252,19 +260,19 @@ class Reader:
             before = len(self.grid.variants())
             self.grid.exclude(_settings(entries))
             if len(self.grid.variants()) == before and not self.mistakes:
-                self._wrong(at, "this excludes nothing: no variant has these values")
+                self.wrong(at, "this excludes nothing: no variant has these values")
 
     def _take_per_env(self, line: int, node: yaml.Node) -> None:
-        for env, at, inner in self._mapping(line, node, "per_env"):
+        for env, at, inner in self.mapping(line, node, "per_env"):
             if env not in self._envs:
                 hint = (
                     suggestion(env, self._envs) or f"; it has {', '.join(self._envs)}"
                 )
-                self._wrong(at, f"the grid has no env {env!r}{hint}")
-            entries = [self._entry(*pair) for pair in self._mapping(at, inner, env)]
+                self.wrong(at, f"the grid has no env {env!r}{hint}")
+            entries = [self._entry(*pair) for pair in self.mapping(at, inner, env)]
             for entry in entries:
                 if len(entry.values) != 1:
-                    self._wrong(entry.line, f"{entry.key} takes one value in per_env")
+                    self.wrong(entry.line, f"{entry.key} takes one value in per_env")
             if self._are_right(entries):
                 self.grid.override(env, {e.key: e.values[0].plain for e in entries})
 
@@ -275,21 +283,32 @@ class Reader:
         several = node.value if isinstance(node, yaml.SequenceNode) else [node]
         for each in several:
             at = each.start_mark.line + 1
-            yield at, [self._entry(*p) for p in self._mapping(at, each, section)]
+            yield at, [self._entry(*p) for p in self.mapping(at, each, section)]
 
-    def _mapping(
-        self, line: int, node: yaml.Node, section: str
-    ) -> list[tuple[str, int, yaml.Node]]:
+    def mapping(self, line: int, node: yaml.Node, section: str) -> list[Pair]:
+        """The settings in a section."""
         if isinstance(node, yaml.MappingNode):
-            return _pairs(node, self.mistakes)
-        self._wrong(line, f"{section} takes settings, as in {{lr: 0.001, seed: 0}}")
+            return self.pairs(node)
+        self.wrong(line, f"{section} takes settings, as in {{lr: 0.001, seed: 0}}")
         return []
+
+    def pairs(self, node: yaml.MappingNode) -> list[Pair]:
+        """Keys, their lines and what they stand for."""
+        first: dict[str, int] = {}
+        found = []
+        for key, value in node.value:
+            line, name = key.start_mark.line + 1, str(key.value)
+            if name in first:
+                self.wrong(line, f"{name} stands on line {first[name]} already")
+            first.setdefault(name, line)
+            found.append((name, line, value))
+        return found
 
     def _try(self, line: int, method: Any, *arguments: Any) -> None:
         try:
             method(*arguments)
         except Refused as refusal:
-            self._wrong(line, str(refusal))
+            self.wrong(line, str(refusal))
 
 
 _known = functools.cache(spec.settings_of)
@@ -304,20 +323,6 @@ def _parted(key: str) -> tuple[str, str | None]:
     found = re.fullmatch(r"([^\[\]]+)\[([^\[\]]*)\]", key)
     name, shorthand = found.groups() if found else (key, None)
     return name.replace("-", "_"), shorthand
-
-
-def _pairs(
-    node: yaml.MappingNode, mistakes: list[tuple[int, str]]
-) -> list[tuple[str, int, yaml.Node]]:
-    first: dict[str, int] = {}
-    found = []
-    for key, value in node.value:
-        line, name = key.start_mark.line + 1, str(key.value)
-        if name in first:
-            mistakes.append((line, f"{name} stands on line {first[name]} already"))
-        first.setdefault(name, line)
-        found.append((name, line, value))
-    return found
 
 
 def _told(where: str, mistakes: list[tuple[int, str]]) -> str:
