@@ -1,5 +1,6 @@
 """Grids: what their variants are and how they are named, and mistakes in them."""
 
+import itertools
 import textwrap
 
 import pytest
@@ -219,11 +220,19 @@ def test_every_mistake_in_a_file_is_told_at_once_with_its_line(
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.yaml"]
 
 
+BOMB = "a: &a [1, 1]\n" + "".join(
+    f"{two}: &{two} [*{one}, *{one}]\n"
+    for one, two in itertools.pairwise("abcdefghijklmnopqrstuvwxyz")
+)
+
+
 @pytest.mark.parametrize(
     ("text", "part"),
     [
         ("algo: [", "is not YAML"),
         ("- 1", "must hold settings"),
+        ("{algo: sac, env: &a [*a]}", "line 1"),
+        (BOMB, "holds more than 100000 values"),
         ("algo: sac", "no env; name one"),
         ("env: Hopper-v4", "no algo; name one"),
         ("{algo: sac, env: Hopper-v4, name: ../x}", "'../x', but must be letters"),

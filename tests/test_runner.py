@@ -138,7 +138,7 @@ def test_ctrl_c_saves_all_and_a_second_go_ends_as_if_undisturbed(tmp_path):
         process.send_signal(signal.SIGINT)
         printed = process.communicate(timeout=30)[0]
     assert process.returncode == 128 + signal.SIGINT, printed
-    assert "stopped by SIGINT and saved" in printed
+    assert "b_s0: stopped by SIGINT" in printed
     assert not is_alive(child)
     assert 0 < rows(path) < 40
     assert reading.saved_checkpoints(path)

@@ -1,5 +1,6 @@
 """A search: what may be searched, and that it finds the better settings."""
 
+import dataclasses
 import textwrap
 
 import numpy as np
@@ -106,24 +107,34 @@ class Watched:
         self.state, self.cause = "running", ""
 
 
-def test_the_hopeless_are_pruned_and_a_cut_trial_is_taken_up_again(
-    tmp_path, monkeypatch
-):
+@pytest.fixture
+def plan(tmp_path, monkeypatch):
+    monkeypatch.setattr(Search, "_returns", lambda self, job: job.returns)
+    ranges = {"gamma": {"uniform": [0.5, 0.9]}, "lam": {"uniform": [0.5, 0.9]}}
     plan = Plan(
         name="p",
         fixed={"algo": "ppo", "env": "CartPole-v1"},
-        space={"gamma": Range.of("gamma", {"uniform": [0.5, 0.9]})},
+        space={key: Range.of(key, given) for key, given in ranges.items()},
         out=str(tmp_path),
         trials=8,
+        sampler="random",
     )
     plan.root.mkdir()
-    monkeypatch.setattr(Search, "_returns", lambda self, job: job.returns)
+    return plan
+
+
+def finish(search, worth):
+    job = Watched(search.more(), None)
+    job.returns = np.array([100.0, worth(job.variant.run.config)])
+    assert not search.judge(job)
+    job.state = "finished"
+    search.ended(job)
+
+
+def test_the_hopeless_are_pruned_and_a_cut_trial_is_taken_up_again(plan):
     search = Search(plan)
     for _ in range(6):
-        job = Watched(search.more(), np.array([100.0, 200.0]))
-        assert not search.judge(job)
-        job.state = "finished"
-        search.ended(job)
+        finish(search, lambda config: 200.0)
     bad = Watched(search.more(), np.array([1.0, 2.0]))
     bad.cause = search.judge(bad)
     assert bad.cause.startswith("pruned")
@@ -133,6 +144,15 @@ def test_the_hopeless_are_pruned_and_a_cut_trial_is_taken_up_again(
     assert again.more() == cut  # as if the process had been killed
     assert again.more() is None
     assert again.found().value == 150.0
+
+
+def test_it_tells_the_setting_that_matters(plan):
+    search = Search(dataclasses.replace(plan, trials=40, pruner="none"))
+    for _ in range(40):
+        finish(search, lambda config: 1000 * config.gamma)
+    found = search.found()
+    assert found.settings["gamma"] > 0.8
+    assert found.importance["gamma"] > 2 * found.importance["lam"]
 
 
 def test_from_python(tmp_path):

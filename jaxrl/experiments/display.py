@@ -62,14 +62,16 @@ class Display:
         self._drawn = time.monotonic()
         width, height = shutil.get_terminal_size()
         drawn = [text[: width - 1] for text in self._table(lines, width, height - 1)]
-        self._clear()
-        self._print("\n".join(drawn))
+        # Over the old one, line by line, so that nothing flickers.
+        self._print(
+            self._up() + "\n".join(f"{text}\033[K" for text in drawn) + "\033[J"
+        )
         self._height = len(drawn)
         return None
 
     def end(self, lines: Sequence[Line]) -> None:
         """The summary, with the cause of each failure."""
-        self._clear()
+        self._print(f"{self._up()}\033[J" if self._height else "", end="")
         self._print_changes(lines)
         states = Counter(line.state for line in lines)
         counts = [f"{n} {state}" for state, n in states.items() if state != "finished"]
@@ -115,10 +117,9 @@ class Display:
         parts = [line.done / max(line.total, 1) for line in lines]
         return sum(parts) / max(self._expected, len(parts), 1)
 
-    def _clear(self) -> None:
-        if self._height:
-            self._print(f"\033[{self._height}F\033[J", end="")
-            self._height = 0
+    def _up(self) -> str:
+        """To where the table begins."""
+        return f"\033[{self._height}F" if self._height else ""
 
     def _print(self, text: str, end: str = "\n") -> None:
         print(text, end=end, flush=True)

@@ -16,7 +16,7 @@ from typing import Literal, Protocol, Self
 from jaxrl.experiments import child
 from jaxrl.experiments.display import Display, Line
 from jaxrl.experiments.variant import Variant
-from jaxrl.runs import directory
+from jaxrl.runs import directory, reading
 from jaxrl.runs.refusal import Refused
 from jaxrl.training.stopping import Stop
 
@@ -126,14 +126,13 @@ class Job:
         """What can be seen of it from outside."""
         run, output = self.variant.run, str(self.variant.output)
         line = Line(self.variant.name, self.state, run.total_steps, self.cause, output)
-        record = self.variant.record if self.state != "waiting" else None
-        if record is None or not record.progress:
+        progress = {} if self.state == "waiting" else self.variant.progress
+        if not progress:
             return line
-        returns = record.returns
         return line._replace(
-            steps=int(record.progress["TotalEnvInteracts"][-1]),
-            returned=float(returns[-1]),
-            seconds=float(record.progress["Time"][-1]),
+            steps=int(progress["TotalEnvInteracts"][-1]),
+            returned=float(reading.returns(progress)[-1]),
+            seconds=float(progress["Time"][-1]),
         )
 
 
@@ -233,7 +232,7 @@ class Runner:
     def _step(self, stopped: signal.Signals | None) -> None:
         for job in [job for job in self._jobs if job.state == "running"]:
             if stopped:
-                job.stop(f"stopped by {stopped.name} and saved")
+                job.stop(f"stopped by {stopped.name}; run again to go on")
             elif why := self._source.judge(job) if self._source else "":
                 job.stop(why)
             job.poll(self._options.time_limit)

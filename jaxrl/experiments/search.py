@@ -21,6 +21,7 @@ import dataclasses
 import importlib.util
 import json
 import socket
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -30,6 +31,7 @@ import numpy as np
 from jaxrl.experiments import grid, runner, sheet
 from jaxrl.experiments.runner import Job, Options
 from jaxrl.experiments.variant import Variant
+from jaxrl.runs import reading
 from jaxrl.runs.refusal import Refused, suggestion
 
 KINDS = ("uniform", "log_uniform", "int", "choice")
@@ -275,8 +277,7 @@ class Search:
             self._study.tell(trial, state=states.FAIL)
 
     def _returns(self, job: Job) -> np.ndarray:
-        record = job.variant.record
-        return np.empty(0) if record is None else record.returns
+        return reading.returns(job.variant.progress)
 
     # What came of it
 
@@ -290,15 +291,16 @@ class Search:
         variant = self._plan.variant(best.number, best.params)
         hidden = ("exp_name", "out")
         settings = {k: x for k, x in variant.settings.items() if k not in hidden}
-        return Found(settings, best.value, variant.path, self._importance())
+        return Found(settings, self._study.best_value, variant.path, self._importance())
 
     def _importance(self) -> dict[str, float]:
-        evaluator = self._optuna.importance.PedAnovaImportanceEvaluator()
-        try:
-            return dict(
-                self._optuna.importance.get_param_importances(
-                    self._study, evaluator=evaluator
-                )
-            )
-        except (ValueError, RuntimeError):  # too few trials to tell
-            return {}
+        measure = self._optuna.importance
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # It warns where all settings would come out equal, for want of trials.
+            warnings.filterwarnings("error", category=UserWarning)
+            try:
+                by = measure.PedAnovaImportanceEvaluator()
+                return measure.get_param_importances(self._study, evaluator=by)
+            except (ValueError, RuntimeError, UserWarning):
+                return {}

@@ -44,6 +44,7 @@ ELSEWHERE = {
     "overwrite": "it is not a setting: use the flag --overwrite",
 }
 UNREADABLE = object()
+MOST = 100_000  # values in a file; a few lines of aliases can stand for billions
 Pair = tuple[str, int, yaml.Node]
 
 
@@ -88,7 +89,21 @@ def composed(path: str) -> yaml.MappingNode:
         raise Refused(f"{path} is not YAML: {reason}") from None
     if not isinstance(root, yaml.MappingNode):
         raise Refused(f"{path} must hold settings, one a line, as in 'gamma: 0.98'")
+    if _size(root, {}) > MOST:
+        raise Refused(f"{path} holds more than {MOST} values, by its aliases")
     return root
+
+
+def _size(node: yaml.Node, known: dict[int, int]) -> int:
+    """Values that a node stands for, those behind aliases counted each time."""
+    if id(node) in known or not isinstance(node.value, list):
+        return known.get(id(node), 1)
+    known[id(node)] = 1  # where it holds itself
+    inner = [
+        x for item in node.value for x in (item if type(item) is tuple else [item])
+    ]
+    known[id(node)] = 1 + sum(_size(child, known) for child in inner)
+    return known[id(node)]
 
 
 def from_flags(algo: str, flags: Mapping[str, list[str]]) -> Sheet:

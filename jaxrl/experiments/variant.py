@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import yaml
 
 from jaxrl.runs import directory, reading, spec
@@ -68,6 +69,15 @@ class Variant:
         """What it has left behind, if it was ever begun."""
         begun = (self.path / "config.yaml").exists()
         return reading.record(self.path) if begun else None
+
+    @property
+    def progress(self) -> dict[str, np.ndarray]:
+        """Its table so far; {} where it cannot be read at this moment."""
+        try:
+            record = self.record
+            return record.progress if record else {}
+        except Refused:  # it is just being removed, or is damaged
+            return {}
 
     def changes(self, record: reading.Record) -> list[str]:
         """How the run that was recorded differs from this one, a setting each."""

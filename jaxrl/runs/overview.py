@@ -39,7 +39,8 @@ def overview(path: Path) -> Overview:
 
 
 def _read(record: Record) -> Overview:
-    progress, returns = record.progress, record.returns
+    progress = record.progress
+    returns = reading.returns(progress)
     known = returns[~np.isnan(returns)]
     return Overview(
         str(record.path),

@@ -9,7 +9,7 @@ import fcntl
 import functools
 import glob
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -71,12 +71,6 @@ class Record:
             return "finished"
         return "failed" if (self.path / FAILURE).exists() else "interrupted"
 
-    @property
-    def returns(self) -> np.ndarray:
-        """The return of each epoch: of its test episodes, or else the training's."""
-        known = [self.progress[name] for name in RETURNS if name in self.progress]
-        return known[0] if known else np.empty(0)
-
     def policy(self, checkpoint: str) -> Policy:
         """The policy that was saved last, or best."""
         path = self.path / "models" / checkpoint / "policy.npz"
@@ -91,6 +85,12 @@ class Record:
             raise Refused(str(error)) from None
         except OSError as error:
             raise Refused(f"cannot read {path}: {error.strerror}") from None
+
+
+def returns(progress: Mapping[str, np.ndarray]) -> np.ndarray:
+    """That of each epoch: of its test episodes, or else the training's."""
+    known = [progress[name] for name in RETURNS if name in progress]
+    return known[0] if known else np.empty(0)
 
 
 def saved_checkpoints(run: Path) -> list[int]:
