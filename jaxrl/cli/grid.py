@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
     variants = grid.runs(out)
     if "dry_run" in own:
         return _describe(variants, options.jobs)
-    return _report(runner.run(grid.name, variants, options))
+    return _report(runner.run(grid.name, variants, options), Path(out) / grid.name)
 
 
 def _flags(words: list[str]) -> dict[str, list[str]]:
@@ -130,8 +130,11 @@ def _shown(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _report(summary: runner.Summary) -> int:
+def _report(summary: runner.Summary, root: Path) -> int:
+    """Says what can be done now; the exit code."""
     if summary.stopped_by:
         print("run the same command again to go on")
         return 128 + summary.stopped_by
+    if summary.finished:
+        print(f"  jaxrl plot {root}        jaxrl ls {root}")
     return 1 if summary.failed else 0

@@ -35,7 +35,6 @@ from jaxrl.runs import spec
 from jaxrl.runs.refusal import Refused, suggestion
 
 SECTIONS = ("zip", "exclude", "include", "per_env")
-EXAMPLE = {"algo": "sac", "env": "Hopper-v4"}
 CHOICES = {"algo": NAMES, "preset": ("default", *PRESETS)}
 # Each run's own, which the grid decides.
 ELSEWHERE = {
@@ -125,6 +124,7 @@ class Reader:
         self.grid = Grid(re.sub(r"[^A-Za-z0-9._-]+", "-", name))
         self._algos: list[str] = []
         self._envs: list[str] = []
+        self._keys: set[str] = set()
 
     def take(self, pairs: Iterable[Pair]) -> None:
         """The pairs of a file; what others depend on is noted first."""
@@ -143,11 +143,9 @@ class Reader:
 
     def sheet(self, where: str) -> Sheet:
         """What was read, if all was right."""
-        for needed, known in ("algo", self._algos), ("env", self._envs):
-            if not known and not any(needed in text for _, text in self.mistakes):
-                self.wrong(
-                    0, f"no {needed}; name one, as in {needed}: {EXAMPLE[needed]}"
-                )
+        for name, example in ("algo", "sac"), ("env", "Hopper-v4"):
+            if name not in self._keys:
+                self.wrong(0, f"no {name}; name one, as in {name}: {example}")
         if not self.mistakes:
             for sentence in self._faults_of_the_whole():
                 self.wrong(0, sentence)
@@ -180,6 +178,7 @@ class Reader:
 
     def take_entry(self, entry: Entry) -> None:
         """One setting, into the grid."""
+        self._keys.add(entry.key)
         if not entry.line:
             self._note_choices([entry])
         if entry.key in ("name", "exp_name", "out"):
@@ -189,14 +188,13 @@ class Reader:
             self._try(entry.line, self.grid.add, entry.key, values, entry.shorthand)
 
     def _take_place(self, entry: Entry) -> None:
-        if len(entry.values) != 1 or not isinstance(entry.values[0].plain, str | int):
-            return self.wrong(entry.line, f"{entry.key} takes one value, a text")
-        text = str(entry.values[0].plain)
-        if entry.key == "out":
-            self.out = text
+        plain = [value.plain for value in entry.values]
+        if len(plain) != 1 or not isinstance(plain[0], str | int):
+            self.wrong(entry.line, f"{entry.key} takes one value, a text")
+        elif entry.key == "out":
+            self.out = str(plain[0])
         else:
-            self.grid.name = text
-        return None
+            self.grid.name = str(plain[0])
 
     def _are_right(self, entries: Iterable[Entry]) -> bool:
         before = len(self.mistakes)
