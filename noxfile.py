@@ -1,4 +1,4 @@
-"""The project's checks: lint, types and tests; on demand bench and learn."""
+"""The project's checks: lint, types and tests; on demand faults, bench and learn."""
 
 import nox
 
@@ -33,6 +33,14 @@ def tests(session: nox.Session) -> None:
     """All tests but the slow ones; arguments after `--` go to pytest."""
     install(session, "-e", ".[test]")
     session.run("pytest", "--numprocesses", "auto", *session.posargs)
+
+
+@nox.session
+def faults(session: nox.Session) -> None:
+    """Runs and grids killed again and again, full disks, races; takes an hour."""
+    install(session, "-e", ".[test]")
+    session.run("pytest", "-m", "faults", *session.posargs)
+    session.run("python", "benchmarks/faults.py")
 
 
 @nox.session

@@ -9,6 +9,7 @@ if typing.TYPE_CHECKING:
 
     import gymnasium
 
+    from jaxrl.experiments.search import Found
     from jaxrl.policy import Policy
     from jaxrl.training.host import OnEpoch, Result
 
@@ -53,6 +54,41 @@ def resume(
     from jaxrl.training import host
 
     return host.resume(directory, steps, screen, on_epoch)
+
+
+def search(
+    space: Mapping[str, Mapping[str, list]],
+    trials: int = 20,
+    *,
+    algo: str,
+    env: str,
+    name: str = "search",
+    out: str = "runs",
+    jobs: int = 0,
+    sampler: typing.Literal["tpe", "random"] = "tpe",
+    pruner: typing.Literal["median", "none"] = "median",
+    storage: str = "",
+    screen: bool = True,
+    **settings: typing.Any,
+) -> "Found":
+    """Does what `jaxrl search` does; returns the best settings and what they reached.
+
+    `jaxrl.search({"lr": {"log_uniform": [1e-5, 1e-2]}}, algo="sac", env="Hopper-v4")`
+    """
+    from jaxrl.experiments import runner
+    from jaxrl.experiments import search as searching
+
+    plan = searching.Plan(
+        name=name,
+        fixed={"algo": algo, "env": env, **settings},
+        space={key: searching.Range.of(key, x) for key, x in space.items()},
+        out=out,
+        trials=trials,
+        sampler=sampler,
+        pruner=pruner,
+        storage=storage,
+    )
+    return searching.run(plan, runner.Options(out=out, jobs=jobs, screen=screen))
 
 
 def load(

@@ -21,8 +21,10 @@ ALLOWED = {
     "policy": {"spaces"},
     "runs": {"types", "settings", "checks", "algos", "policy"},
     "training": {"types", "checks", "maths", "algos", "envs", "policy", "runs"},
+    "experiments": {"algos", "envs", "runs", "training"},
     "show": {"spaces", "envs", "policy", "runs"},
-    "cli": {"__version__", "algos", "runs", "training", "show"},
+    "cli": {"__version__", "algos", "runs", "training", "experiments", "show"},
+    "__main__": {"cli", "experiments"},
 }
 # Third parties that only some rooms may name.
 ONLY = {
@@ -36,6 +38,7 @@ ONLY = {
     "imageio": {"show"},
     "onnx": {"show"},
     "PIL": {"show"},
+    "optuna": {"experiments"},
     "argparse": {"cli"},
 }
 

@@ -11,6 +11,8 @@ from typing import NoReturn
 from jaxrl.runs.reading import CHECKPOINTS
 from jaxrl.runs.refusal import Refused, suggestion
 
+Wrong = argparse.ArgumentTypeError
+
 
 class Parser(argparse.ArgumentParser):
     """Refuses in a sentence, with the nearest option; takes - and _ alike."""
@@ -79,8 +81,16 @@ def seed(text: str) -> int:
 def _whole(text: str, least: int) -> int:
     if not text.isdecimal() or int(text) < least:
         rule = f"must be a whole number from {least} on"
-        raise argparse.ArgumentTypeError(f"is {text!r}, but {rule}")
+        raise Wrong(f"is {text!r}, but {rule}")
     return int(text)
+
+
+def duration(text: str) -> float:
+    """Seconds, from a number and its unit."""
+    units = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+    if not (match := re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)):
+        raise Wrong(f"is {text!r}, but must be as 90s, 30m or 2h")
+    return float(match[1]) * units[match[2]]
 
 
 @contextlib.contextmanager

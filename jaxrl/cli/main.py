@@ -9,11 +9,15 @@ from jaxrl.runs.refusal import Refused
 
 COMMANDS = {
     "train": "train a policy in an environment",
+    "grid": "train with every combination of settings, several runs at a time",
+    "search": "search for good settings, each trial a run",
     "resume": "go on with a run that was stopped, or beyond its end",
     "rerun": "start a run anew, with another seed or other settings",
     "eval": "play episodes of a trained policy, and sum them up",
     "video": "film a trained policy",
     "plot": "draw learning curves",
+    "ls": "list runs, and what has become of them",
+    "doctor": "check that everything works on this machine",
     "export": "write a trained policy as one file that needs only NumPy",
 }
 
@@ -27,6 +31,7 @@ commands:
 
   jaxrl train sac --env Hopper-v4
   jaxrl train sac --help         every setting of an algorithm, with its default
+  jaxrl grid ppo --env CartPole-v1 Acrobot-v1 --seed 0 1 2
   jaxrl plot --help              every option of a command
 """
 

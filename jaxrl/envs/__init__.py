@@ -9,7 +9,7 @@ from jaxrl.envs import gym
 from jaxrl.envs.gym import Environments, spec_of
 from jaxrl.envs.pool import PREFIX, Pool
 
-__all__ = ["is_mujoco", "make", "single", "spec_of"]
+__all__ = ["is_mujoco", "make", "misspelt", "single", "spec_of"]
 
 
 def make(
@@ -29,6 +29,12 @@ def single(
 ) -> gymnasium.Env:
     """One of gymnasium's, in which a policy can be watched; also for EnvPool's."""
     return gym.single(env_id.removeprefix(PREFIX), max_ep_len, env_kwargs or {})
+
+
+def misspelt(env_id: str) -> str:
+    """What is wrong with the name, as far as it can be told without a module."""
+    foreign = env_id.startswith(PREFIX) or ":" in env_id
+    return "" if foreign else gym.misspelt(env_id)
 
 
 def is_mujoco(env_id: str) -> bool:

@@ -211,6 +211,17 @@ def single(env_id: str, max_ep_len: int, env_kwargs: Mapping[str, Any]) -> gym.E
     return gym.wrappers.TimeLimit(env, max_ep_len)
 
 
+def misspelt(env_id: str) -> str:
+    """That there is no such environment; empty where there may be one."""
+    module, _, name = env_id.rpartition(":")
+    known = {*gym.registry, *(one.rpartition("-v")[0] for one in gym.registry)}
+    near = difflib.get_close_matches(name, gym.registry, 3, 0.6)
+    if name in known or (module and not near):
+        return ""
+    hint = f"did you mean {' or '.join(near)}?" if near else "gymnasium has none"
+    return f"there is no environment {env_id!r}; {hint}"
+
+
 def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> gym.Env:
     module, _, name = env_id.rpartition(":")
     try:
@@ -225,11 +236,8 @@ def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> gym.Env:
             "it, set PYTHONPATH=."
         ) from None
     except gym.error.Error as error:
-        near = difflib.get_close_matches(name, gym.registry, 3, 0.6)
-        if name not in gym.registry and near:
-            raise ValueError(
-                f"there is no environment {env_id!r}; did you mean {' or '.join(near)}?"
-            ) from None
+        if sentence := misspelt(env_id):
+            raise ValueError(sentence) from None
         reason = " ".join(str(error).split()).rstrip(".")
         raise ValueError(f"cannot make {env_id!r}: {reason}") from None
     except TypeError as error:

@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-MANIFEST = "manifest.json"
+from jaxrl.runs.reading import MANIFEST, saved_checkpoints
+
 SHARE = 0.02  # of a run's time that its checkpoints may take
 FIRST_COST = 0.5  # seconds of the first one, most of it to import orbax
 
@@ -63,7 +64,7 @@ class Store:
         self._run, self._keep, self._segments = run, keep, list(segments)
         self._thread = concurrent.futures.ThreadPoolExecutor(1)
         self._last: concurrent.futures.Future[None] | None = None
-        self._next = max(_numbers(run), default=0) + 1
+        self._next = max(saved_checkpoints(run), default=0) + 1
         self._spent, self._cost = 0.0, FIRST_COST
 
     def affordable(self, seconds: float) -> bool:
@@ -125,13 +126,13 @@ class Store:
 
     def _prune(self) -> None:
         """Removes old checkpoints, and rows that none of those kept needs."""
-        for number in _numbers(self._run)[: -self._keep]:
+        for number in saved_checkpoints(self._run)[: -self._keep]:
             path = self._run / "checkpoints" / str(number)
             (path / MANIFEST).unlink(missing_ok=True)  # first, so it is never half
             shutil.rmtree(path, ignore_errors=True)
         needed = {
             Path(name).name
-            for number in _numbers(self._run)
+            for number in saved_checkpoints(self._run)
             for name in _manifest(self._run / "checkpoints" / str(number))
         }
         for file in (self._run / "replay").glob("*.npy"):
@@ -142,7 +143,7 @@ class Store:
 def newest(run: Path) -> tuple[Saved | None, list[str]]:
     """The newest one that holds what was saved; what is wrong with newer ones."""
     complaints: list[str] = []
-    for number in reversed(_numbers(run)):
+    for number in reversed(saved_checkpoints(run)):
         try:
             return _read(run, run / "checkpoints" / str(number)), complaints
         except Exception as damage:  # whatever a stranger's file can do
@@ -171,12 +172,6 @@ def _read(run: Path, path: Path) -> Saved:
 
 def _segment(run: Path, segment: Segment) -> Path:
     return run / "replay" / f"{segment[0]}-{segment[1]}.npy"
-
-
-def _numbers(run: Path) -> list[int]:
-    """Those of the finished checkpoints, in order."""
-    found = (run / "checkpoints").glob(f"*/{MANIFEST}")
-    return sorted(int(p.parent.name) for p in found if p.parent.name.isdecimal())
 
 
 def _manifest(path: Path) -> dict[str, str]:

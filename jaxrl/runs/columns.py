@@ -10,6 +10,7 @@ AFTER = (
     *("DeltaLossPi", "DeltaLossV", "Entropy", "KL", "ClipFrac", "StopIter"),
     "BacktrackIters",
 )
+RETURNS = ("AverageTestEpRet", "AverageEpRet")  # the first one that a run has counts
 CLOCKS = ("Time", "StepsPerSecond", "EnvSeconds", "ActSeconds", "UpdateSeconds")
 
 

@@ -9,19 +9,19 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from jaxrl.policy import Policy
-from jaxrl.runs.reading import parsed
+from jaxrl.runs.reading import FAILURE, LOCK, parsed
 from jaxrl.runs.refusal import Refused
 from jaxrl.runs.spec import OWN, Run, make
 from jaxrl.types import EnvSpec
 
-LOCK = ".lock"
 PACKAGES = ("jaxrl", "jax", "jaxlib", "flax", "optax", "gymnasium", "mujoco", "numpy")
 
 
@@ -31,11 +31,20 @@ def path_of(run: Run) -> Path:
 
 @contextlib.contextmanager
 def claimed(path: Path) -> Iterator[None]:
-    """Keeps all other processes out; leaves nothing where nothing was begun."""
+    """Keeps all other processes out; leaves nothing where nothing was begun.
+
+    What went wrong, if something did, is left in the directory.
+    """
     made = [p for p in (path, *path.parents) if not os.path.exists(p)]
     lock = _lock(path)
     try:
+        (path / FAILURE).unlink(missing_ok=True)  # of an earlier attempt
         yield
+    except Refused:
+        raise
+    except Exception as error:
+        _note_failure(path, error)
+        raise
     finally:
         if os.listdir(path) == [LOCK]:
             (path / LOCK).unlink()
@@ -44,7 +53,15 @@ def claimed(path: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def _lock(path: Path) -> int:
+def _note_failure(path: Path, error: Exception) -> None:
+    if not (path / "config.yaml").exists():
+        return
+    with contextlib.suppress(OSError):  # the disk may be full
+        cause = " ".join(str(error).split())
+        (path / FAILURE).write_text(f"{cause or type(error).__name__}\n")
+
+
+def _lock(path: Path, tries: int = 5) -> int:
     try:
         path.mkdir(parents=True, exist_ok=True)
         lock = os.open(path / LOCK, os.O_CREAT | os.O_RDWR)
@@ -52,6 +69,9 @@ def _lock(path: Path) -> int:
         current = os.stat(path / LOCK)
     except BlockingIOError:
         os.close(lock)
+        if tries:  # one who only looks whether it is held lets go in a moment
+            time.sleep(0.05)
+            return _lock(path, tries - 1)
         raise Refused(f"another process is writing {path}; wait for its end") from None
     except FileNotFoundError:  # removed by another process in between
         return _lock(path)
@@ -119,20 +139,31 @@ def description(run: Run) -> str:
 
 def described(run: Run) -> dict[str, Any]:
     """Everything that determines the run, and what it ran on."""
-    own = {
-        field.name: getattr(run, field.name)
-        for field in dataclasses.fields(run)
-        if field.name not in ("data", "config", "overwrite")
-    }
-    settings = vars(run.data) | vars(run.config)
-    plain = {k: list(v) if isinstance(v, tuple) else v for k, v in settings.items()}
     machine = {
         "python": platform.python_version(),
         "threads": int(os.environ.get("NPROC", os.cpu_count() or 1)),
         "commit": _commit(),
         "versions": _versions(),
     }
-    return own | {"settings": plain, "machine": machine}
+    return settings(run) | {"machine": machine}
+
+
+def settings(run: Run) -> dict[str, Any]:
+    """All that a user can set, as it stands in config.yaml."""
+    own = {
+        field.name: getattr(run, field.name)
+        for field in dataclasses.fields(run)
+        if field.name not in ("data", "config", "overwrite")
+    }
+    inner = vars(run.data) | vars(run.config)
+    plain = {k: list(v) if isinstance(v, tuple) else v for k, v in inner.items()}
+    return own | {"settings": plain}
+
+
+def determining(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings in a config.yaml on which a run's results depend."""
+    own = ("algo", "env", "seed", "steps", "env_kwargs")
+    return {name: config.get(name) for name in own} | config["settings"]
 
 
 def _versions() -> dict[str, str]:

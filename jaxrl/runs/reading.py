@@ -5,21 +5,29 @@ Free of JAX, so that looking at a run starts at once.
 
 import csv
 import dataclasses
+import fcntl
 import functools
 import glob
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import yaml
 
 from jaxrl.policy import Policy
+from jaxrl.runs.columns import RETURNS
 from jaxrl.runs.refusal import Refused
 
 CHECKPOINTS = ("last", "best")
+LOCK = ".lock"  # held by the process that writes the run
+FAILURE = "failure.txt"  # what ended it before its time
+MANIFEST = "manifest.json"  # of a checkpoint, written last
 NEEDED = ("algo", "env", "exp_name", "seed", "max_ep_len")  # of a config.yaml
+
+
+State = Literal["running", "finished", "failed", "interrupted"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +50,26 @@ class Record:
         """The columns of progress.csv, with NaN for empty cells; {} before a row."""
         return _columns(self.path / "progress.csv")
 
+    @property
+    def total_steps(self) -> int:
+        """With which it is finished; an on-policy run fills its last epoch."""
+        steps = self.setting("steps")
+        return steps or self.setting("steps_per_epoch") * self.setting("epochs")
+
+    @property
+    def state(self) -> State:
+        """What has become of it."""
+        if _is_held(self.path / LOCK):
+            return "running"
+        # A row may be newer than the last checkpoint, and then it is lived through
+        # again.
+        checkpoints = self.path / "checkpoints"
+        newest = [checkpoints / str(n) for n in saved_checkpoints(self.path)[-1:]]
+        kept = _columns(newest[0] / "progress.csv") if newest else {}
+        if kept and kept["TotalEnvInteracts"][-1] >= self.total_steps:
+            return "finished"
+        return "failed" if (self.path / FAILURE).exists() else "interrupted"
+
     def policy(self, checkpoint: str) -> Policy:
         """The policy that was saved last, or best."""
         path = self.path / "models" / checkpoint / "policy.npz"
@@ -56,6 +84,30 @@ class Record:
             raise Refused(str(error)) from None
         except OSError as error:
             raise Refused(f"cannot read {path}: {error.strerror}") from None
+
+
+def returns(progress: Mapping[str, np.ndarray]) -> np.ndarray:
+    """That of each epoch: of its test episodes, or else the training's."""
+    known = [progress[name] for name in RETURNS if name in progress]
+    return known[0] if known else np.empty(0)
+
+
+def saved_checkpoints(run: Path) -> list[int]:
+    """The numbers of those that were saved whole, in order."""
+    found = (run / "checkpoints").glob(f"*/{MANIFEST}")
+    return sorted(int(p.parent.name) for p in found if p.parent.name.isdecimal())
+
+
+def _is_held(lock: Path) -> bool:
+    """Whether a process writes the run; looking holds it for a moment."""
+    try:
+        with lock.open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def record(directory: str | os.PathLike[str]) -> Record:
@@ -103,7 +155,12 @@ def _missing(config: Any) -> list[str]:
 
 def find(patterns: Iterable[str]) -> list[Record]:
     """The runs at or under the directories that paths and globs name, each once."""
-    found: dict[Path, Record] = {}
+    return [record(path) for path in directories(patterns)]
+
+
+def directories(patterns: Iterable[str]) -> list[Path]:
+    """Those of the runs at or under what paths and globs name, each once."""
+    found: dict[Path, Path] = {}
     for pattern in patterns:
         exact = os.path.exists(pattern)
         paths = [pattern] if exact else sorted(glob.glob(pattern))
@@ -112,7 +169,7 @@ def find(patterns: Iterable[str]) -> list[Record]:
             raise Refused(f"nothing is at {pattern}; give directories or globs of them")
         if not runs:
             raise Refused(f"there is no run in {pattern}: no config.yaml under it")
-        found |= {run.resolve(): record(run) for run in runs}
+        found |= {run.resolve(): run for run in runs}
     return list(found.values())
 
 

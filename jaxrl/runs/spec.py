@@ -133,18 +133,9 @@ def make(
         known = settings_of(algo, preset_name)
     except ValueError as error:
         raise Refused(str(error)) from None
-    faults, values = [], {}
-    for name, value in given.items():
-        if name not in known:
-            faults.append(f"{algo} has no setting {name!r}{suggestion(name, known)}")
-            continue
-        setting = known[name]
-        values[name] = converted(value, setting.hint)
-        if rule := checks.broken_rule(values[name], setting.hint):
-            faults.append(
-                f"{name} is {value!r}, but must be {rule}; the default is "
-                f"{setting.default!r}"
-            )
+    faults = [fault(algo, name, x, known) for name, x in given.items()]
+    faults = [wrong for wrong in faults if wrong]
+    values = {k: converted(x, known[k].hint) for k, x in given.items() if k in known}
     exp_name = values.get("exp_name") or re.sub(r"[^A-Za-z0-9.]+", "-", f"{algo}_{env}")
     if not NAME.fullmatch(str(exp_name)):
         faults.append(
@@ -154,6 +145,16 @@ def make(
     if faults:
         raise Refused("; ".join(faults))
     return _assemble(algo, env, known, values | {"exp_name": exp_name})
+
+
+def fault(algo: str, name: str, value: Any, known: Mapping[str, Setting]) -> str:
+    """What is wrong with a setting of `algo`; empty if nothing is."""
+    if name not in known:
+        return f"{algo} has no setting {name!r}{suggestion(name, known)}"
+    setting = known[name]
+    rule = checks.broken_rule(converted(value, setting.hint), setting.hint)
+    default = f"the default is {setting.default!r}"
+    return rule and f"{name} is {value!r}, but must be {rule}; {default}"
 
 
 def _assemble(algo: str, env: str, known: Mapping, values: Mapping) -> Run:

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxrl.runs.columns import RETURNS
 from jaxrl.runs.reading import Record
 from jaxrl.runs.refusal import Refused, suggestion
 from jaxrl.show import statistics
 
 STEPS = "TotalEnvInteracts"
 PERFORMANCE = "Performance"  # of the test episodes, or else of the training's
-RETURNS = ("AverageTestEpRet", "AverageEpRet")
 SPINUP = Path(__file__).with_name("spinup.csv")
 
 

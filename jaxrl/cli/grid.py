@@ -1,0 +1,140 @@
+"""`jaxrl grid sweep.yaml`, `jaxrl grid ppo --env A B --seed 0 1 2 ...`."""
+
+from pathlib import Path
+from typing import Any
+
+from jaxrl.algos import NAMES
+from jaxrl.cli import flags
+from jaxrl.experiments import runner, sheet
+from jaxrl.experiments.estimate import estimate
+from jaxrl.experiments.sheet import Sheet
+from jaxrl.experiments.variant import Variant
+from jaxrl.runs.logger import clock
+from jaxrl.runs.refusal import Refused, suggestion
+
+HELP = """\
+usage: jaxrl grid FILE.yaml [OPTION ...]
+       jaxrl grid ALGO --env ID ... [--setting value ...] [OPTION ...]
+
+Runs every combination of the values of its settings, several at a time, each in a
+process of its own. Again, it skips what is finished, resumes what was cut and tries
+again what failed. `--setting[xyz] value ...` gives a setting another short name.
+
+options:
+  --name NAME          names the runs and their directory [the file's name, or ALGO]
+  --jobs N             runs at a time, of one thread each [the number of cores]
+  --out DIR            directory that holds grids [runs]
+  --dry_run            only show the variants and estimate the time
+  --time_limit TIME    stop and save a run after so long, as in 90s, 30m or 2h
+  --retries N          how often a run that failed is tried again at once [0]
+  --overwrite          remove runs of earlier, different settings
+"""
+OPTIONS = ("jobs", "dry_run", "time_limit", "retries", "overwrite")
+
+
+def main(arguments: list[str]) -> int:
+    words = list(arguments)
+    first = words.pop(0) if words and not words[0].startswith("-") else ""
+    given = _flags(words)
+    if "help" in given:
+        print(HELP, end="")
+        return 0
+    own = {name: given.pop(name) for name in OPTIONS if name in given}
+    grid, out = _sheet(first, given)
+    options = _options(own, out)
+    variants = grid.runs(out)
+    if "dry_run" in own:
+        return _describe(variants, options.jobs)
+    return _report(runner.run(grid.name, variants, options), Path(out) / grid.name)
+
+
+def _flags(words: list[str]) -> dict[str, list[str]]:
+    """Every flag with the values that follow it; - and _ are alike."""
+    found: dict[str, list[str]] = {}
+    for word in words:
+        if word == "-h":
+            word = "--help"
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            name = name.replace("-", "_")
+            if name in found:
+                raise Refused(f"--{name} is given twice; name all its values once")
+            found[name] = [value] if equals else []
+        elif found:
+            found[name].append(word)
+        else:
+            raise Refused(f"{word!r} follows no flag; settings are --name value ...")
+    return {name: values or ["true"] for name, values in found.items()}
+
+
+def _sheet(first: str, given: dict[str, list[str]]) -> Sheet:
+    if first in NAMES:
+        return sheet.from_flags(first, given)
+    if not first or not (Path(first).exists() or Path(first).suffix):
+        hint = suggestion(first, NAMES) or f"; choose {', '.join(NAMES)} or a file"
+        asked = f"there is no file and no algorithm {first!r}" if first else "no grid"
+        raise Refused(f"{asked}{hint}")
+    grid, out = sheet.read(first)
+    if strangers := [name for name in given if name not in ("name", "out")]:
+        hint = suggestion(strangers[0], OPTIONS)
+        hint = hint or f"; the settings of a grid stand in {first}"
+        raise Refused(f"--{strangers[0]} is not an option of a file's grid{hint}")
+    grid.name = given.get("name", [grid.name])[0]
+    return Sheet(grid, given.get("out", [out])[0])
+
+
+def _options(own: dict[str, list[str]], out: str) -> runner.Options:
+    if several := [name for name, values in own.items() if len(values) > 1]:
+        raise Refused(f"--{several[0]} takes one value")
+    kinds = {"jobs": flags.count, "retries": flags.seed, "time_limit": flags.duration}
+    found: dict[str, Any] = {"out": out, "overwrite": "overwrite" in own}
+    for name, kind in kinds.items():
+        try:
+            found |= {name: kind(own[name][0])} if name in own else {}
+        except flags.Wrong as wrong:
+            raise Refused(f"--{name} {wrong}") from None
+    return runner.Options(**found)
+
+
+def _describe(variants: list[Variant], jobs: int) -> int:
+    """The table of a dry run."""
+    keys = dict.fromkeys(key for variant in variants for key in variant.settings)
+    several = [key for key in keys if key != "exp_name" and _differs(key, variants)]
+    rows = [["run", *several, "steps", "state"]]
+    for variant in variants:
+        values = [_shown(variant.settings.get(key)) for key in several]
+        steps = str(variant.run.total_steps)
+        rows.append([variant.name, *values, steps, _state(variant)])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(f"{x:{w}}" for x, w in zip(row, widths, strict=True)).rstrip())
+    seconds, basis = estimate(variants, jobs)
+    print(f"\n{len(variants)} variants, about {clock(seconds)} ({basis})")
+    return 0
+
+
+def _differs(key: str, variants: list[Variant]) -> bool:
+    return len({str(variant.settings.get(key)) for variant in variants}) > 1
+
+
+def _state(variant: Variant) -> str:
+    record = variant.record
+    if record is None:
+        return "new"
+    return "changed" if variant.changes(record) else record.state
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return "" if value is None else str(value)
+
+
+def _report(summary: runner.Summary, root: Path) -> int:
+    """Says what can be done now; the exit code."""
+    if summary.stopped_by:
+        print("run the same command again to go on")
+        return 128 + summary.stopped_by
+    if summary.finished:
+        print(f"  jaxrl plot {root}        jaxrl ls {root}")
+    return 1 if summary.failed else 0

@@ -1,0 +1,1 @@
+"""Many runs: grids of them, started side by side."""

@@ -1,0 +1,153 @@
+"""How many runs are getting on: a live table on a terminal, elsewhere plain lines."""
+
+import math
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from jaxrl.runs.logger import clock
+
+ORDER = ("running", "failed", "stopped", "waiting", "finished")
+COLUMNS = f"{'steps':>19}  {'return':>9}  {'left':>9}"
+
+
+class Line(NamedTuple):
+    """What is shown of one run."""
+
+    name: str
+    state: str
+    total: int
+    cause: str = ""
+    output: str = ""
+    steps: int = 0
+    returned: float | None = None
+    seconds: float = 0.0
+    """It has run for so long."""
+
+    @property
+    def left(self) -> float:
+        """Seconds, by its pace so far."""
+        if not self.steps:
+            return math.inf
+        return self.seconds * max(self.total - self.steps, 0) / self.steps
+
+    @property
+    def done(self) -> int:
+        """Steps of the whole that need no more time."""
+        over = self.state in ("finished", "failed", "stopped")
+        return self.total if over else min(self.steps, self.total)
+
+
+class Display:
+    """Draws lines anew ten times a second at most, or prints each change of state."""
+
+    def __init__(self, name: str, lines: Sequence[Line], expected: int) -> None:
+        self._name, self._live = name, sys.stdout.isatty()
+        self._begin, self._expected = time.monotonic(), expected
+        self._before = self._share_done(lines)
+        self._states = {line.name: line.state for line in lines}
+        self._height, self._drawn = 0, 0.0
+        if finished := list(self._states.values()).count("finished"):
+            self._print(f"{name}: {finished} of {len(lines)} are finished already")
+
+    def show(self, lines: Sequence[Line]) -> None:
+        """How they stand now."""
+        if not self._live:
+            return self._print_changes(lines)
+        if time.monotonic() - self._drawn < 0.2:
+            return None
+        self._drawn = time.monotonic()
+        width, height = shutil.get_terminal_size()
+        drawn = [text[: width - 1] for text in self._table(lines, width, height - 1)]
+        # Over the old one, line by line, so that nothing flickers.
+        self._print(
+            self._up() + "\n".join(f"{text}\033[K" for text in drawn) + "\033[J"
+        )
+        self._height = len(drawn)
+        return None
+
+    def end(self, lines: Sequence[Line]) -> None:
+        """The summary, with the cause of each failure."""
+        self._print(f"{self._up()}\033[J" if self._height else "", end="")
+        self._print_changes(lines)
+        states = Counter(line.state for line in lines)
+        counts = [f"{n} {state}" for state, n in states.items() if state != "finished"]
+        seconds = clock(time.monotonic() - self._begin)
+        head = f"{states['finished']} of {len(lines)} finished"
+        self._print(f"\n{self._name}: {', '.join([head, *counts])}, in {seconds}")
+        for line in lines:
+            if line.state in ("failed", "stopped"):
+                self._print(f"  {line.name}: {line.cause}\n    {line.output}")
+
+    def _print_changes(self, lines: Sequence[Line]) -> None:
+        if self._live:
+            return
+        for line in lines:
+            if line.state != self._states.get(line.name, "waiting"):
+                self._states[line.name] = line.state
+                self._print(_sentence(line))
+
+    def _table(self, lines: Sequence[Line], width: int, height: int) -> list[str]:
+        """As many as fit, those first that something happens to."""
+        states = Counter(line.state for line in lines)
+        counts = ", ".join(f"{states[x]} {x}" for x in ORDER if states[x])
+        ordered = sorted(lines, key=lambda line: ORDER.index(line.state))
+        room = max(height - 4, 1)
+        widest = max(len(line.name) for line in lines)
+        name_width = max(min(widest, width - len(COLUMNS) - 14), 8)
+        rows = [_row(line, name_width) for line in ordered[:room]]
+        hidden = len(lines) - len(rows)
+        more = [f"  and {hidden} more"] if hidden else []
+        head = f"  {'':{name_width}}  {'':8}  {COLUMNS}"
+        return [f"{self._name}: {counts}", head, *rows, *more, self._bar(lines)]
+
+    def _bar(self, lines: Sequence[Line]) -> str:
+        share = self._share_done(lines)
+        gained, seconds = share - self._before, time.monotonic() - self._begin
+        left = seconds * (1 - share) / gained if gained > 0 else math.inf
+        filled = int(30 * share)
+        bar = "█" * filled + "░" * (30 - filled)
+        return f"{bar} {100 * share:3.0f} %  {clock(seconds)} gone  {_time(left)} left"
+
+    def _share_done(self, lines: Iterable[Line]) -> float:
+        """Of all that is expected; a run counts as its steps."""
+        parts = [line.done / max(line.total, 1) for line in lines]
+        return sum(parts) / max(self._expected, len(parts), 1)
+
+    def _up(self) -> str:
+        """To where the table begins."""
+        return f"\033[{self._height}F" if self._height else ""
+
+    def _print(self, text: str, end: str = "\n") -> None:
+        print(text, end=end, flush=True)
+
+
+def _row(line: Line, width: int) -> str:
+    # The end of a name tells more than its beginning, which all have in common.
+    name = line.name if len(line.name) <= width else f"…{line.name[1 - width :]}"
+    if line.cause:
+        return f"  {name:{width}}  {line.state:8}  {line.cause}"
+    steps = f"{line.steps}/{line.total}" if line.state != "waiting" else ""
+    left = _time(line.left) if line.state == "running" else ""
+    returned = "" if line.returned is None else _number(line.returned)
+    return f"  {name:{width}}  {line.state:8}  {steps:>19}  {returned:>9}  {left:>9}"
+
+
+def _sentence(line: Line) -> str:
+    if line.cause:
+        return f"{line.state} {line.name}: {line.cause}"
+    if line.state != "finished":
+        return f"{'started' if line.state == 'running' else line.state} {line.name}"
+    returned = "" if line.returned is None else f"  return {_number(line.returned)}"
+    return f"finished {line.name}  {line.steps} steps{returned}  {clock(line.seconds)}"
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.1f}"
+
+
+def _time(seconds: float) -> str:
+    return clock(seconds) if math.isfinite(seconds) else "?"

@@ -1,0 +1,280 @@
+"""Runs variants side by side, each as a process of its own.
+
+What has become of a variant is told from its directory, so a second go skips what is
+finished, resumes what was cut and tries again what failed.
+"""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, Protocol, Self
+
+from jaxrl.experiments import child
+from jaxrl.experiments.display import Display, Line
+from jaxrl.experiments.variant import Variant
+from jaxrl.runs import directory, reading
+from jaxrl.runs.refusal import Refused
+from jaxrl.training.stopping import Stop
+
+REFUSED = 2  # the exit code of what would be refused again
+GRACE = 30.0  # seconds to save in, after which a run is killed
+State = Literal["waiting", "running", "finished", "failed", "stopped"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """How variants are run."""
+
+    out: str = "runs"
+    """Directory that holds the grids."""
+    jobs: int = 0
+    """Runs at a time; 0 for as many as there are cores."""
+    time_limit: float = 0.0
+    """Seconds after which a run is stopped, saved and counted as failed; 0 for none."""
+    retries: int = 0
+    """How often a run that failed is tried again at once."""
+    overwrite: bool = False
+    """Remove runs of earlier, different settings."""
+    screen: bool = True
+    """Show how it goes."""
+
+
+@dataclasses.dataclass
+class Job:
+    """A variant on its way."""
+
+    variant: Variant
+    state: State
+    changes: list[str]
+    """How an earlier run in its directory differs from it."""
+    cause: str = ""
+    attempts: int = 0
+    process: subprocess.Popen | None = None
+    _since: float = 0.0
+    _printed: int = 0  # bytes of its output before this attempt
+    _stopped_for: str = ""
+    _stopped_at: float = 0.0
+
+    @classmethod
+    def of(cls, variant: Variant) -> Self:
+        """Told from what the variant has left behind."""
+        record = variant.record
+        changes = variant.changes(record) if record else []
+        over = record is not None and not changes and record.state == "finished"
+        return cls(variant, "finished" if over else "waiting", changes)
+
+    def start(self) -> None:
+        """As a new run, or from where it was left."""
+        path, output = self.variant.path, self.variant.output
+        self.variant.write()
+        words = ["train", "--config", str(self.variant.file)]
+        if self.variant.record is not None and not self.changes:
+            words = ["resume", str(path)]
+        elif path.exists():  # an earlier one, or one that never came to its settings
+            words.append("--overwrite")
+        self._printed = output.stat().st_size if output.exists() else 0
+        self.process = child.start(words, output)
+        self.state, self._since = "running", time.monotonic()
+        self._stopped_for, self.changes = "", []
+        self.attempts += 1
+
+    def stop(self, why: str) -> None:
+        """Asks it to save and end; what does not in time is killed."""
+        assert self.process is not None
+        if not self._stopped_for:
+            self._stopped_for, self._stopped_at = why, time.monotonic()
+            self.process.send_signal(signal.SIGTERM)
+        elif time.monotonic() - self._stopped_at > GRACE:
+            self.process.kill()
+
+    def poll(self, time_limit: float) -> None:
+        """Notes its end; stops it where it has run too long."""
+        assert self.process is not None
+        code = self.process.poll()
+        if code is None:
+            if self._stopped_for:
+                self.stop(self._stopped_for)
+            elif time_limit and time.monotonic() - self._since > time_limit:
+                self.stop(
+                    f"took longer than {time_limit:g} s; saved, run again to go on"
+                )
+            return
+        record = self.variant.record
+        if code == 0 and record is not None and record.state == "finished":
+            self.state, self.cause = "finished", ""
+        elif self._stopped_for:
+            self.state, self.cause = "stopped", self._stopped_for
+        else:
+            self.state, self.cause = "failed", self._last_words(code)
+
+    def _last_words(self, code: int) -> str:
+        """Why it ended, in a line."""
+        with self.variant.output.open("rb") as file:
+            file.seek(self._printed)
+            lines = file.read().decode(errors="replace").split("\n")
+        said = [line.strip() for line in lines if line.strip()]
+        own = [line.removeprefix("jaxrl: ") for line in said if "jaxrl: " in line[:7]]
+        if code < 0:
+            return f"killed by {signal.Signals(-code).name}"
+        return (own or said or [f"ended with exit code {code}"])[-1]
+
+    def look(self) -> Line:
+        """What can be seen of it from outside."""
+        run, output = self.variant.run, str(self.variant.output)
+        line = Line(self.variant.name, self.state, run.total_steps, self.cause, output)
+        progress = {} if self.state == "waiting" else self.variant.progress
+        if not progress:
+            return line
+        return line._replace(
+            steps=int(progress["TotalEnvInteracts"][-1]),
+            returned=float(reading.returns(progress)[-1]),
+            seconds=float(progress["Time"][-1]),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """How a go through all variants ended."""
+
+    finished: list[Path]
+    failed: dict[str, str]
+    """The cause by the name of the run."""
+    stopped_by: signal.Signals | None = None
+
+
+class Source(Protocol):
+    """Where further variants come from, which may depend on those before."""
+
+    def more(self) -> Variant | None:
+        """The next one, if there is one."""
+
+    def judge(self, job: Job) -> str:
+        """Why a run should go no further; empty if it should."""
+
+    def ended(self, job: Job) -> None:
+        """Takes note of what became of it."""
+
+
+def run(
+    name: str,
+    variants: Sequence[Variant],
+    options: Options,
+    source: Source | None = None,
+    expected: int = 0,
+) -> Summary:
+    """Runs all that are not finished yet; one failure does not stop the rest."""
+    with directory.claimed(Path(options.out) / name):
+        jobs = [Job.of(variant) for variant in variants]
+        if not options.overwrite:
+            refuse_changed(jobs)
+        return Runner(name, jobs, options, source, expected).go()
+
+
+def refuse_changed(jobs: Sequence[Job]) -> None:
+    """Refuses runs of other settings: results of two must not be taken for one."""
+    faults = [
+        f"{job.variant.path} holds another run: {', '.join(job.changes)}"
+        for job in jobs
+        if job.changes
+    ]
+    if faults:
+        more = f" (and {len(faults) - 3} more)" if len(faults) > 3 else ""
+        raise Refused(
+            f"{'; '.join(faults[:3])}{more}; choose another name, or remove "
+            f"{'them' if len(faults) > 1 else 'it'} with --overwrite"
+        )
+
+
+class Runner:
+    """Variants under way."""
+
+    def __init__(
+        self,
+        name: str,
+        jobs: list[Job],
+        options: Options,
+        source: Source | None,
+        expected: int,
+    ) -> None:
+        self._options, self._jobs, self._source = options, jobs, source
+        self._at_once = options.jobs or len(os.sched_getaffinity(0))
+        self._lines = [job.look() for job in jobs]
+        self._looked = 0.0
+        count = expected or len(jobs)
+        self._display = Display(name, self._lines, count) if options.screen else None
+
+    def go(self) -> Summary:
+        """Until all have ended or a signal came; then what became of them."""
+        try:
+            with Stop() as stop:
+                self._fill()
+                while self._busy(stop.signal):
+                    self._step(stop.signal)
+                    self._show()
+                    time.sleep(0.1)
+        finally:
+            self._kill()
+        if self._display:
+            self._display.end(self._lines)
+        ended = [job for job in self._jobs if job.state in ("failed", "stopped")]
+        done = [job.variant.path for job in self._jobs if job.state == "finished"]
+        causes = {job.variant.name: job.cause for job in ended}
+        return Summary(done, causes, stop.signal)
+
+    def _busy(self, stopped: signal.Signals | None) -> bool:
+        states = {job.state for job in self._jobs}
+        return "running" in states or ("waiting" in states and not stopped)
+
+    def _step(self, stopped: signal.Signals | None) -> None:
+        for job in [job for job in self._jobs if job.state == "running"]:
+            if stopped:
+                job.stop(f"stopped by {stopped.name}; run again to go on")
+            elif why := self._source.judge(job) if self._source else "":
+                job.stop(why)
+            job.poll(self._options.time_limit)
+            if job.state == "failed" and self._is_worth_another(job):
+                job.state = "waiting"
+            elif job.state != "running" and self._source and not stopped:
+                self._source.ended(job)
+        if not stopped:
+            self._fill()
+
+    def _fill(self) -> None:
+        """Starts as many as may run."""
+        for _ in range(
+            self._at_once - sum(job.state == "running" for job in self._jobs)
+        ):
+            waiting = [job for job in self._jobs if job.state == "waiting"]
+            if not waiting and self._source and (variant := self._source.more()):
+                waiting = [Job.of(variant)]
+                self._jobs += waiting
+                self._lines += [waiting[0].look()]
+            if waiting:
+                waiting[0].start()
+
+    def _is_worth_another(self, job: Job) -> bool:
+        assert job.process is not None
+        refused = job.process.returncode == REFUSED
+        return not refused and job.attempts <= self._options.retries
+
+    def _show(self) -> None:
+        """Looks at those that changed, and once a second at those that run."""
+        due = time.monotonic() - self._looked > 1
+        for i, job in enumerate(self._jobs):
+            if job.state != self._lines[i].state or (due and job.state == "running"):
+                self._lines[i] = job.look()
+        if due:
+            self._looked = time.monotonic()
+        if self._display:
+            self._display.show(self._lines)
+
+    def _kill(self) -> None:
+        """What is still there after a second Ctrl-C or a mistake of ours."""
+        for job in self._jobs:
+            if job.process is not None and job.process.poll() is None:
+                job.process.kill()
+                job.process.wait()

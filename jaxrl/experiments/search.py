@@ -1,0 +1,306 @@
+"""A search for good settings, by Optuna; each trial is a run like any other.
+
+    name: sac-search
+    algo: sac
+    env: Hopper-v4
+    steps: 100000
+    trials: 40
+    sampler: tpe                  # or random
+    pruner: median                # or none
+    space:
+      lr: {log_uniform: [1e-5, 1e-2]}
+      gamma: {uniform: [0.9, 0.999]}
+      batch_size: {int: [64, 512]}
+      hidden: {choice: [[64, 64], [256, 256]]}
+
+A trial is worth the mean return of its last epochs. What was tried is kept in a
+SQLite file, or wherever a storage URL of Optuna says, which several machines may share.
+"""
+
+import dataclasses
+import importlib.util
+import json
+import socket
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from jaxrl.experiments import grid, runner, sheet
+from jaxrl.experiments.runner import Job, Options
+from jaxrl.experiments.variant import Variant
+from jaxrl.runs import reading
+from jaxrl.runs.refusal import Refused, suggestion
+
+KINDS = ("uniform", "log_uniform", "int", "choice")
+SAMPLERS = ("tpe", "random")
+PRUNERS = ("median", "none")
+OWN = ("trials", "sampler", "pruner", "storage", "space")
+LAST = 5  # epochs over which a trial's returns are averaged
+
+
+class Range(NamedTuple):
+    """The values that one setting may take."""
+
+    kind: str
+    values: list[Any]
+
+    @classmethod
+    def of(cls, key: str, given: Any) -> Self:
+        """From {kind: [low, high]}; refuses what is none."""
+        known = isinstance(given, Mapping) and len(given) == 1
+        kind, values = next(iter(given.items())) if known else ("", None)
+        if kind not in KINDS:
+            hint = suggestion(str(kind), KINDS) or f"; write one of {', '.join(KINDS)}"
+            raise Refused(f"{key} has no range: as in {{uniform: [0, 1]}}{hint}")
+        if not isinstance(values, list) or len(values) < 2:
+            raise Refused(f"{key} needs two values at least, as in {{{kind}: [1, 2]}}")
+        if kind == "choice":
+            return cls(kind, [_text(value) for value in values])
+        low, high, *more = (grid.converted(key, value) for value in values)
+        if more or not low < high or (kind == "log_uniform" and low <= 0):
+            above = " above 0" if kind == "log_uniform" else ""
+            raise Refused(f"{key} goes from a lower to a higher number{above}")
+        return cls(kind, [low, high])
+
+    def suggest(self, trial: Any, key: str) -> Any:
+        """A value, chosen by the sampler."""
+        if self.kind == "choice":
+            return trial.suggest_categorical(key, self.values)
+        if self.kind == "int":
+            return trial.suggest_int(key, *self.values)
+        return trial.suggest_float(key, *self.values, log=self.kind == "log_uniform")
+
+
+def _text(value: Any) -> Any:
+    """What Optuna can keep: a list of widths as on the command line."""
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is searched, and how."""
+
+    name: str
+    fixed: dict[str, Any]
+    """The settings that all trials have in common."""
+    space: dict[str, Range]
+    out: str = "runs"
+    trials: int = 20
+    sampler: str = "tpe"
+    pruner: str = "median"
+    storage: str = ""
+    """A URL of Optuna; by default a file beside the runs."""
+
+    @property
+    def root(self) -> Path:
+        return Path(self.out) / self.name
+
+    def variant(self, number: int, chosen: Mapping[str, Any]) -> Variant:
+        own = {key: grid.converted(key, value) for key, value in chosen.items()}
+        return Variant.of(self.fixed | own, f"{self.name}_t{number}", str(self.root))
+
+
+def read(path: str) -> Plan:
+    """The search in a YAML file; refuses it with all that is wrong."""
+    reader = sheet.Reader(Path(path).stem)
+    pairs = reader.pairs(sheet.composed(path))
+    reader.take([pair for pair in pairs if pair[0] not in OWN])
+    own: dict[str, Any] = {"space": {}}
+    for key, line, node in pairs:
+        if key == "space":
+            own["space"] = _space(reader, reader.mapping(line, node, key))
+        elif key in OWN:
+            own[key] = reader.plain(node)
+            reader.wrong(line, _fault(key, own[key]))
+    if not own["space"]:
+        reader.wrong(0, "no space; name settings, as in space: {lr: {uniform: [0, 1]}}")
+    filled, out = reader.sheet(path)
+    (fixed, *more) = filled.variants()
+    if more:
+        raise Refused(
+            f"{path}: a search takes one value of a setting, or a space for it"
+        )
+    return Plan(name=filled.name, fixed=fixed, out=out, **own)
+
+
+def _space(reader: sheet.Reader, pairs: list[sheet.Pair]) -> dict[str, Range]:
+    found = {}
+    for key, line, node in pairs:
+        try:
+            found[key] = Range.of(key, reader.plain(node))
+        except (Refused, TypeError) as error:
+            reader.wrong(line, str(error))
+            continue
+        for value in found[key].values:
+            reader.wrong(line, reader.fault(key, value))
+    return found
+
+
+def _fault(key: str, value: Any) -> str:
+    choices = {"sampler": SAMPLERS, "pruner": PRUNERS}.get(key)
+    if choices and value not in choices:
+        hint = suggestion(str(value), choices) or f"; choose {' or '.join(choices)}"
+        return f"there is no {key} {value!r}{hint}"
+    if key == "trials" and (not isinstance(value, int) or value < 1):
+        return f"trials is {value!r}, but must be a whole number from 1 on"
+    text = key != "storage" or isinstance(value, str)
+    return "" if text else f"storage is {value!r}, but must be a URL"
+
+
+class Found(NamedTuple):
+    """What a search came to."""
+
+    settings: dict[str, Any]
+    """Of the best trial."""
+    value: float
+    directory: Path
+    importance: dict[str, float]
+    """Of each setting in the space, 1 in all; empty after too few trials."""
+    stopped_by: Any = None
+
+    @property
+    def command(self) -> str:
+        """Trains with these settings."""
+        rest = {k: x for k, x in self.settings.items() if k not in ("algo", "env")}
+        words = [f"--{key} {_text(value)}" for key, value in rest.items()]
+        start = f"jaxrl train {self.settings['algo']} --env {self.settings['env']}"
+        return " ".join([start, *words])
+
+
+def run(plan: Plan, options: Options) -> Found:
+    """Until all trials are made, or a signal came."""
+    if importlib.util.find_spec("optuna") is None:
+        raise Refused(
+            "a search needs the package optuna; install it with pip install "
+            "'jaxrl[search]'"
+        )
+    first = {key: space.values[0] for key, space in plan.space.items()}
+    for key, space in plan.space.items():
+        for value in space.values:
+            plan.variant(0, first | {key: value})  # refuses what cannot be run
+    plan.root.mkdir(parents=True, exist_ok=True)
+    search = Search(plan)
+    summary = runner.run(plan.name, [], options, search, plan.trials)
+    return search.found()._replace(stopped_by=summary.stopped_by)
+
+
+class Search:
+    """Asks Optuna for settings, and tells it what they were worth."""
+
+    def __init__(self, plan: Plan) -> None:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        samplers = optuna.samplers.TPESampler, optuna.samplers.RandomSampler
+        pruners = optuna.pruners.MedianPruner, optuna.pruners.NopPruner
+        self._plan, self._optuna = plan, optuna
+        self._study = optuna.create_study(
+            study_name=plan.name,
+            storage=plan.storage or f"sqlite:///{plan.root / 'trials.db'}",
+            sampler=samplers[SAMPLERS.index(plan.sampler)](),
+            pruner=pruners[PRUNERS.index(plan.pruner)](),
+            direction="maximize",
+            load_if_exists=True,
+        )
+        self._refuse_another_search()
+        self._trials: dict[str, Any] = {}
+        self._reported: dict[str, int] = {}
+        self._cut = [
+            trial for trial in self._in_state("RUNNING") if self._is_ours(trial)
+        ]
+
+    def _refuse_another_search(self) -> None:
+        """Trials of other settings must not be compared with these."""
+        plan = self._plan
+        now = json.dumps([plan.fixed, plan.space], sort_keys=True, default=str)
+        before = self._study.user_attrs.setdefault("plan", now)
+        if before != now:
+            raise Refused(
+                f"{plan.root} holds a search with other settings; choose another name"
+            )
+        self._study.set_user_attr("plan", now)
+
+    def _in_state(self, name: str) -> list[Any]:
+        state = self._optuna.trial.TrialState[name]
+        return self._study.get_trials(deepcopy=False, states=(state,))
+
+    def _is_ours(self, trial: Any) -> bool:
+        return trial.user_attrs.get("where") == self._where
+
+    @property
+    def _where(self) -> str:
+        return f"{socket.gethostname()}:{self._plan.root.absolute()}"
+
+    # What the runner asks
+
+    def more(self) -> Variant | None:
+        """A trial that was cut, or else a new one."""
+        if self._cut:
+            frozen = self._cut.pop(0)
+            trial = self._optuna.trial.Trial(self._study, frozen._trial_id)
+        elif len(self._study.get_trials(deepcopy=False)) < self._plan.trials:
+            trial = self._study.ask()
+            trial.set_user_attr("where", self._where)
+        else:
+            return None
+        space = self._plan.space
+        chosen = {key: range.suggest(trial, key) for key, range in space.items()}
+        variant = self._plan.variant(trial.number, chosen)
+        self._trials[variant.name] = trial
+        return variant
+
+    def judge(self, job: Job) -> str:
+        """Reports its new epochs; says so where it is hopeless beside others."""
+        trial, name = self._trials[job.variant.name], job.variant.name
+        returns = self._returns(job)
+        for epoch in range(self._reported.get(name, 0), len(returns)):
+            if not np.isnan(returns[epoch]):
+                trial.report(float(returns[epoch]), epoch)
+        if len(returns) <= self._reported.get(name, 0):
+            return ""
+        self._reported[name] = len(returns)
+        return "pruned: worse than others at this step" if trial.should_prune() else ""
+
+    def ended(self, job: Job) -> None:
+        """Tells Optuna its worth."""
+        states = self._optuna.trial.TrialState
+        trial = self._trials[job.variant.name]
+        last = self._returns(job)[-LAST:]
+        if job.state == "finished" and not np.isnan(last).all():
+            self._study.tell(trial, float(np.nanmean(last)))
+        elif job.cause.startswith("pruned"):
+            self._study.tell(trial, state=states.PRUNED)
+        else:
+            self._study.tell(trial, state=states.FAIL)
+
+    def _returns(self, job: Job) -> np.ndarray:
+        return reading.returns(job.variant.progress)
+
+    # What came of it
+
+    def found(self) -> Found:
+        """The best trial; refuses where there is none."""
+        if not self._in_state("COMPLETE"):
+            raise Refused(
+                f"no trial was finished; see what they say in {self._plan.root}"
+            )
+        best = self._study.best_trial
+        variant = self._plan.variant(best.number, best.params)
+        hidden = ("exp_name", "out")
+        settings = {k: x for k, x in variant.settings.items() if k not in hidden}
+        return Found(settings, self._study.best_value, variant.path, self._importance())
+
+    def _importance(self) -> dict[str, float]:
+        measure = self._optuna.importance
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # It warns where all settings would come out equal, for want of trials.
+            warnings.filterwarnings("error", category=UserWarning)
+            try:
+                by = measure.PedAnovaImportanceEvaluator()
+                return measure.get_param_importances(self._study, evaluator=by)
+            except (ValueError, RuntimeError, UserWarning):
+                return {}

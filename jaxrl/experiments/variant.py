@@ -1,0 +1,90 @@
+"""One of many runs: its settings, where it lives, and whether it is what it was."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import yaml
+
+from jaxrl.runs import directory, reading, spec
+from jaxrl.runs.refusal import Refused
+from jaxrl.runs.spec import Run
+
+LONGEST = 200  # of a name; file systems take 255 bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """A run that is started from a file beside its directory."""
+
+    run: Run
+    settings: dict[str, Any]
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any], name: str, out: str) -> Self:
+        """The run with these settings, named and placed; refuses what is wrong."""
+        if absent := [key for key in ("algo", "env") if not settings.get(key)]:
+            raise Refused(f"a variant needs {' and '.join(absent)}")
+        if len(name) > LONGEST:
+            raise Refused(
+                f"a name of {len(name)} characters is too long ({name[:40]}...); give "
+                "the settings shorter shorthands"
+            )
+        whole = dict(settings) | {"exp_name": name, "out": out}
+        own = {k: x for k, x in whole.items() if k not in ("algo", "env", "preset")}
+        preset = str(whole.get("preset", "default"))
+        algo = str(whole["algo"])
+        return cls(spec.make(algo, str(whole["env"]), own, preset), whole)
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def path(self) -> Path:
+        return directory.path_of(self.run)
+
+    @property
+    def file(self) -> Path:
+        """Its settings, as `jaxrl train --config` reads them."""
+        return self.path.with_name(f"{self.name}.yaml")
+
+    @property
+    def output(self) -> Path:
+        """What it prints."""
+        return self.path.with_name(f"{self.name}.txt")
+
+    def write(self) -> None:
+        plain = {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in self.settings.items()
+        }
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.file.write_text(yaml.safe_dump(plain, sort_keys=False))
+
+    @property
+    def record(self) -> reading.Record | None:
+        """What it has left behind, if it was ever begun."""
+        begun = (self.path / "config.yaml").exists()
+        return reading.record(self.path) if begun else None
+
+    @property
+    def progress(self) -> dict[str, np.ndarray]:
+        """Its table so far; {} where it cannot be read at this moment."""
+        try:
+            record = self.record
+            return record.progress if record else {}
+        except Refused:  # it is just being removed, or is damaged
+            return {}
+
+    def changes(self, record: reading.Record) -> list[str]:
+        """How the run that was recorded differs from this one, a setting each."""
+        before = directory.determining(record.config)
+        now = directory.determining(directory.settings(self.run))
+        return [
+            f"{key} was {before.get(key)!r} and is {now.get(key)!r}"
+            for key in before | now
+            if before.get(key) != now.get(key)
+        ]

@@ -1,0 +1,57 @@
+"""A run at a glance. Free of JAX, as all that reads runs."""
+
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxrl.runs import reading
+from jaxrl.runs.reading import Record
+from jaxrl.runs.refusal import Refused
+
+
+class Overview(NamedTuple):
+    """What can be told of a run in a line."""
+
+    run: str
+    state: str
+    steps: int = 0
+    total_steps: int = 0
+    last: float | None = None
+    best: float | None = None
+    """Returns of an epoch: of its test episodes, or else the training's."""
+    age: float = 0.0
+    """Seconds since its last sign of life."""
+    size: int = 0
+    """Bytes."""
+
+
+def overview(path: Path) -> Overview:
+    """Of the run in the directory, also of one whose files are damaged."""
+    size = sum(file.lstat().st_size for file in path.rglob("*") if file.is_file())
+    age = max(time.time() - _latest_sign(path), 0.0)
+    try:
+        record = reading.record(path)
+        return _read(record)._replace(age=age, size=size)
+    except Refused:
+        return Overview(str(path), "damaged", age=age, size=size)
+
+
+def _read(record: Record) -> Overview:
+    progress = record.progress
+    returns = reading.returns(progress)
+    known = returns[~np.isnan(returns)]
+    return Overview(
+        str(record.path),
+        record.state,
+        int(progress["TotalEnvInteracts"][-1]) if progress else 0,
+        record.total_steps,
+        float(known[-1]) if len(known) else None,
+        float(known.max()) if len(known) else None,
+    )
+
+
+def _latest_sign(path: Path) -> float:
+    files = (path / name for name in ("config.yaml", "progress.csv"))
+    return max(file.stat().st_mtime for file in files if file.exists())

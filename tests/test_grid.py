@@ -1,0 +1,302 @@
+"""Grids: what their variants are and how they are named, and mistakes in them."""
+
+import itertools
+import textwrap
+
+import pytest
+import yaml
+
+from jaxrl.algos import NAMES
+from jaxrl.cli.main import main
+from jaxrl.experiments import sheet
+from jaxrl.experiments.grid import Grid, default_shorthand
+from jaxrl.runs import spec
+from jaxrl.runs.refusal import Refused
+
+# Spinning Up's order, nesting and names
+
+
+def test_the_first_setting_varies_slowest():
+    grid = Grid("x").add("a", [1, 2]).add("seed", [0, 1]).add("b", (3, 4))
+    assert grid.variants() == [
+        {"a": a, "seed": seed, "b": (3, 4)} for a in (1, 2) for seed in (0, 1)
+    ]
+
+
+def test_a_key_with_colons_is_a_part_of_a_mapping():
+    grid = Grid("x").add("env_kwargs:a:b", [1, 2]).add("env_kwargs:c", "7")
+    assert grid.variants()[1] == {"env_kwargs": {"a": {"b": 2}, "c": 7}}
+    merged = Grid("x").add("env_kwargs", {"a": 1}).add("env_kwargs:b", [2, 3])
+    assert merged.variants()[0] == {"env_kwargs": {"a": 1, "b": 2}}
+    for bad in (
+        Grid("x").add("steps", 4).add("steps:b", 2),
+        Grid("x").add("env_kwargs:b", 2).add("env_kwargs", {}),
+    ):
+        with pytest.raises(Refused):
+            bad.variants()
+
+
+@pytest.mark.parametrize(
+    ("key", "short"),
+    [
+        ("ac_kwargs:hidden_sizes", "ac-hid"),
+        ("steps_per_epoch", "ste"),
+        ("pi_lr", "pi"),
+        ("x_y", "xy"),
+        ("train_v_iters", "tra"),
+    ],
+)
+def test_shorthands_are_spinning_ups(key, short):
+    assert default_shorthand(key) == short
+
+
+def names(grid):
+    return [grid.variant_name(variant) for variant in grid.variants()]
+
+
+def test_names_tell_the_settings_with_several_values_and_never_the_seed():
+    grid = Grid("n").add("seed", [0, 1]).add("gamma", 0.9).add("lr", [0.1, "1e-3"])
+    assert names(grid) == ["n_lr0-1", "n_lr0-001"] * 2
+    widths = Grid("n").add("hidden", [[64, 64], "400,300"])
+    assert names(widths) == ["n_hid64-64", "n_hid400-300"]
+    assert names(Grid("n").add("env", ["A:Hop_X-v4", "B"])) == [
+        "n_enva-hop_x-v4",
+        "n_envb",
+    ]
+
+
+def test_a_name_has_a_switch_where_it_is_on():
+    grid = Grid("n").add("learn_alpha", [True, "false"]).add("tau", 0.1, "t", True)
+    assert names(grid) == ["n_lea_t0-1", "n_t0-1"]
+    assert names(Grid("n").add("tau", [0.1, 0.2], "")) == ["n_0-1", "n_0-2"]
+
+
+def test_two_variants_of_one_name_are_refused_with_a_way_out():
+    both = Grid("n").add("algo", "ppo").add("env", "CartPole-v1")
+    both.add("normalize_obs", [True, False]).add("normalize_returns", [True, False])
+    with pytest.raises(Refused, match=r"'n_nor'; give .* 'normalize_obs\[xyz\]'"):
+        both.runs()
+
+
+def test_one_name_means_one_type_in_all_algorithms():
+    known = [spec.settings_of(algo) for algo in NAMES]
+    for name in {name for settings in known for name in settings}:
+        hints = {str(x[name].hint) for x in known if name in x}
+        assert len(hints) == 1, name
+
+
+# Beyond the product
+
+
+def test_zipped_settings_move_together():
+    grid = Grid("n").add("seed", [0, 1]).zip({"lr": [0.1, 0.2], "tau": [0.3, 0.4]})
+    assert names(grid)[:2] == ["n_lr0-1_tau0-3", "n_lr0-2_tau0-4"]
+    assert len(grid.variants()) == 4
+    with pytest.raises(Refused, match="lr has 1 and tau has 2"):
+        Grid("n").zip({"lr": [0.1], "tau": [0.3, 0.4]})
+
+
+def test_combinations_are_left_out_and_added():
+    grid = Grid("n").add("env", ["A", "B"]).add("seed", [0, 1]).add("lr", [0.1, 0.2])
+    grid.exclude({"env": "B", "lr": "0.2"}).include({"env": "A", "lr": 0.3})
+    found = [(v["env"], v["seed"], v["lr"]) for v in grid.variants()]
+    assert ("B", 0, 0.2) not in found
+    assert found[-2:] == [("A", 0, 0.3), ("A", 1, 0.3)]
+    assert len(found) == 8
+    more = Grid("n").add("lr", 0.1).include({"lr": 0.1, "tau": 0.2})
+    assert names(more) == ["n", "n_tau0-2"]
+
+
+def test_an_environment_has_values_of_its_own():
+    grid = Grid("n").add("env", ["A", "B"]).add("steps", "1e3").add("lr", [0.1, 0.2])
+    grid.override("B", {"steps": 5, "lr": 0.3})
+    assert [(v["steps"], v["lr"]) for v in grid.variants()] == [
+        (1000, 0.1),
+        (1000, 0.2),
+        (5, 0.3),  # once, not for each of two learning rates
+    ]
+
+
+# Files and flags
+
+
+def written(tmp_path, text):
+    file = tmp_path / "sweep.yaml"
+    file.write_text(textwrap.dedent(text))
+    return str(file)
+
+
+def test_lists_in_a_file_are_axes_and_values_have_the_type_of_the_setting(tmp_path):
+    text = """
+        name: sac-lr
+        algo: sac
+        env: [Hopper-v4, Walker2d-v4]
+        seed: [0, 1, 2]
+        lr[rate]: [1e-3, 3e-4]
+        hidden: [[256, 256], [400, 300]]
+        steps: 1e6
+        zip: {batch_size: [100, 256], update_every: [50, 64]}
+        exclude: [{seed: 2, lr: 3e-4}]
+        per_env:
+          Walker2d-v4: {steps: 2e6, hidden: [64, 64]}
+    """
+    grid, out = sheet.read(written(tmp_path, text))
+    runs = grid.runs(out)
+    # Hopper: 3 seeds x 2 rates x 2 widths x 2 zipped - 1 x 1 x 2 x 2; Walker half.
+    assert len(runs) == 20 + 10
+    first, last = runs[0].run, runs[-1].run
+    assert (first.config.lr, first.config.hidden, first.steps) == (
+        1e-3,
+        (256, 256),
+        10**6,
+    )
+    assert (last.config.hidden, last.steps, last.data.batch_size) == (
+        (64, 64),
+        2 * 10**6,
+        256,
+    )
+    name = "sac-lr_envhopper-v4_rate0-001_hid256-256_bat100_upd50"
+    assert str(runs[0].path) == f"runs/sac-lr/{name}/{name}_s0"
+
+
+def test_widths_in_a_flat_list_are_one_value(tmp_path):
+    text = "{algo: sac, env: Hopper-v4, hidden: [32, 32]}"
+    (only,) = sheet.read(written(tmp_path, text)).grid.runs()
+    assert only.run.config.hidden == (32, 32)
+    assert only.run.exp_name == "sweep"
+
+
+BAD = """\
+nmae: x
+algo: sacc
+env: [Hoper-v4, Walker2d-v4]
+seed: [0, 1, 1]
+gama: 0.9
+lr: [1e-3,
+  fast]
+gamma:
+  - 0.9
+  - 1.5
+zip: {tau: [0.1, 0.2], batch_size: [1]}
+exp_name: me
+per_env:
+  Walker2d-v3: {steps: 5}
+keep:
+keep: 3
+include: 5
+alpha:b: 2
+"""
+MISTAKES = {
+    1: "no 'nmae'; did you mean 'name'?",
+    2: "no algorithm 'sacc'; did you mean 'sac'?",
+    3: "did you mean Hopper-v4",
+    4: "seed has the value 1 twice",
+    5: "sac has no setting 'gama'; did you mean 'gamma'?",
+    7: "lr is 'fast', but must be a number",
+    10: "gamma is 1.5",
+    11: "tau has 2 and batch_size has 1",
+    14: "no env 'Walker2d-v3'; did you mean 'Walker2d-v4'?",
+    15: "keep is None",
+    16: "keep stands on line 15 already",
+    17: "include takes settings",
+    18: "only env_kwargs has parts",
+}
+
+
+def test_every_mistake_in_a_file_is_told_at_once_with_its_line(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["grid", written(tmp_path, BAD)]) == 2
+    told = capsys.readouterr().err
+    lines = dict(
+        line.strip().removeprefix("line ").split(": ", 1)
+        for line in told.splitlines()[1:]
+    )
+    for number, part in MISTAKES.items():
+        assert part in lines.pop(str(number))
+    assert not lines
+    assert told.startswith("jaxrl: ")
+    assert [path.name for path in tmp_path.iterdir()] == ["sweep.yaml"]
+
+
+BOMB = "a: &a [1, 1]\n" + "".join(
+    f"{two}: &{two} [*{one}, *{one}]\n"
+    for one, two in itertools.pairwise("abcdefghijklmnopqrstuvwxyz")
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("algo: [", "is not YAML"),
+        ("- 1", "must hold settings"),
+        ("{algo: sac, env: &a [*a]}", "line 1"),
+        (BOMB, "holds more than 100000 values"),
+        ("algo: sac", "no env; name one"),
+        ("env: Hopper-v4", "no algo; name one"),
+        ("{algo: sac, env: Hopper-v4, name: ../x}", "'../x', but must be letters"),
+        ("{algo: sac, env: Hopper-v4, lr: []}", "lr has no value"),
+        ("{algo: sac, env: Hopper-v4, lr: !!python/name:os.system }", "line 1"),
+        ("{algo: sac, env: Hopper-v4, exclude: {lr: 7}}", "excludes nothing"),
+        ("{algo: sac, env: Hopper-v4, exclude: {env: Hopper-v4}}", "no variant"),
+        ("{algo: [sac, td3], env: Hopper-v4, alpha: 1}", "td3 has no setting 'alpha'"),
+        ("{algo: sac, env: Hopper-v4, overwrite: true}", "use the flag --overwrite"),
+        ("{algo: sac, env: Hopper-v4, 'lr[%s]': [1, 2]}" % ("x" * 300), "too long"),
+    ],
+)
+def test_a_file_is_refused_in_a_sentence(tmp_path, monkeypatch, capsys, text, part):
+    monkeypatch.chdir(tmp_path)
+    assert main(["grid", written(tmp_path, text)]) == 2
+    told = capsys.readouterr().err
+    assert part in told
+    assert told.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["sweep.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ("", "no grid"),
+        ("pppo --env CartPole-v1", "did you mean 'ppo'?"),
+        ("absent.yaml", "cannot read absent.yaml"),
+        ("ppo --env CartPole-v1 --gama 1 2", "did you mean 'gamma'?"),
+        ("ppo --env CartPole-v1 --seed 0 --seed 1", "--seed is given twice"),
+        ("ppo --env CartPole-v1 --jobs 0", "--jobs is '0'"),
+        ("ppo --env CartPole-v1 --time_limit soon", "must be as 90s"),
+        ("ppo --env CartPole-v1 --name a/b", "'a/b', but must be"),
+        ("ppo CartPole-v1", "follows no flag"),
+    ],
+)
+def test_a_line_is_refused_in_a_sentence(tmp_path, monkeypatch, capsys, line, part):
+    monkeypatch.chdir(tmp_path)
+    assert main(["grid", *line.split()]) == 2
+    told = capsys.readouterr().err
+    assert part in told
+    assert told.startswith("jaxrl: ")
+    assert told.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_dry_run_shows_the_variants_and_writes_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    line = "grid ppo --env CartPole-v1 Acrobot-v1 --seed 0 1 2 --hidden 32,32 64,64"
+    assert main([*line.split(), "--steps", "204800", "--jobs", "4", "--dry-run"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["run", "env", "seed", "hidden", "steps", "state"]
+    name = "ppo_envcartpole-v1_hid64-64_s0"
+    assert rows[1].split() == [name, "CartPole-v1", "0", "64,64", "204800", "new"]
+    assert len(rows[:-2]) == 12
+    assert "12 variants, about 0:0" in rows[-1]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_variants_file_is_what_train_reads(tmp_path):
+    grid = Grid("n").add("algo", "td3").add("env", "Pendulum-v1")
+    grid.add("hidden", (8, 8)).add("env_kwargs:g", 9.0).add("seed", [3])
+    (variant,) = grid.runs(str(tmp_path))
+    variant.write()
+    written = yaml.safe_load(variant.file.read_text())
+    assert written["hidden"] == [8, 8]
+    assert written["env_kwargs"] == {"g": 9.0}
+    assert written["exp_name"] == "n"

@@ -1,0 +1,115 @@
+"""Runs at a glance, and whether the machine is fit for them."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from test_train import train
+
+from jaxrl.cli import doctor
+from jaxrl.cli.main import main
+from jaxrl.runs import directory, reading
+from jaxrl.training import host
+
+
+def listed(capsys, *words):
+    assert main(["ls", *map(str, words), "--json"]) == 0
+    return {one["run"]: one for one in json.loads(capsys.readouterr().out)}
+
+
+def test_a_run_is_listed_with_what_has_become_of_it(tmp_path, monkeypatch, capsys):
+    finished = train(tmp_path / "a", "ppo", "CartPole-v1").directory
+    kwargs = {"env_kwargs": {"fault": "reward"}}
+    with pytest.raises(FloatingPointError):
+        train(tmp_path / "b", "ppo", "own_envs:Count-v0", **kwargs)
+    monkeypatch.setattr(host.Trainer, "_step", stop)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "c", "ppo", "CartPole-v1")
+    found = listed(capsys, tmp_path)
+    states = {
+        path.removeprefix(f"{tmp_path}/")[0]: x["state"] for path, x in found.items()
+    }
+    assert states == {"a": "finished", "b": "failed", "c": "interrupted"}
+    one = found[str(finished)]
+    returns = reading.record(finished).progress["AverageEpRet"]
+    assert (one["steps"], one["total_steps"]) == (128, 128)
+    assert one["last"] == returns[-1]
+    assert one["best"] == max(returns)
+    assert one["size"] > 1000
+    with directory.claimed(finished):
+        assert listed(capsys, finished)[str(finished)]["state"] == "running"
+    assert listed(capsys, finished)[str(finished)]["state"] == "finished"
+
+
+def stop(trainer):
+    raise KeyboardInterrupt
+
+
+def test_the_table_can_be_read(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["ls"]) == 0
+    assert capsys.readouterr().out == "no runs in runs\n"
+    path = train("runs", "ppo", "CartPole-v1").directory
+    (path / "config.yaml").rename(path / "kept.yaml")
+    (path / "config.yaml").write_text("{")
+    old = time.time() - 7300
+    for name in ("config.yaml", "progress.csv"):
+        os.utime(path / name, (old, old))
+    assert main(["ls"]) == 0
+    row = capsys.readouterr().out.splitlines()[1]
+    assert "damaged" in row
+    assert "2 h" in row
+    (path / "kept.yaml").rename(path / "config.yaml")
+    assert main(["ls", "runs/ppo*"]) == 0
+    head, row = capsys.readouterr().out.splitlines()
+    assert head.split() == ["run", "state", "steps", "last", "best", "age", "size"]
+    assert row.split()[:3] == [str(path), "finished", "128/128"]
+    assert main(["ls", "nowhere"]) == 2
+
+
+def test_listing_does_not_disturb_a_run_that_begins(tmp_path):
+    """Looking holds the lock for a moment, which a beginner waits for."""
+    path = tmp_path / "run"
+    path.mkdir()
+    code = "import fcntl, sys, time; f = open(sys.argv[1], 'w'); "
+    code += "fcntl.flock(f, fcntl.LOCK_SH); print('held', flush=True); time.sleep(0.1)"
+    words = [sys.executable, "-c", code, str(path / directory.LOCK)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as looking:
+        assert looking.stdout.readline() == "held\n"
+        with directory.claimed(path):
+            assert looking.wait() == 0
+
+
+def test_listing_needs_no_jax():
+    code = "import jaxrl.cli.ls, sys; raise SystemExit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_doctor_tries_everything(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(doctor.video, "choose_opengl", lambda: None)
+    assert main(["doctor"]) == 0
+    printed = capsys.readouterr().out
+    marks = {line.split()[1]: line.split()[0] for line in printed.splitlines()}
+    assert marks.pop("mpi") in ("ok", "--")
+    assert marks == dict.fromkeys(
+        ("versions", "devices", "rendering", "output", "self-test"), "ok"
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_doctor_says_what_is_broken_and_goes_on(tmp_path, monkeypatch, capsys):
+    def broken():
+        raise RuntimeError("no learning\nhere")
+
+    monkeypatch.setattr(doctor, "_self_test", broken)
+    monkeypatch.setattr(doctor.video, "choose_opengl", lambda: None)
+    file = tmp_path / "file"
+    file.touch()
+    assert main(["doctor", "--out", str(file / "runs")]) == 1
+    printed = capsys.readouterr().out
+    assert "NO  output" in printed
+    assert "NO  self-test  no learning here" in printed

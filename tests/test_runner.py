@@ -1,0 +1,215 @@
+"""Many runs at once: failures, signals, kills and a second go."""
+
+import contextlib
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_resume import table
+
+from jaxrl.experiments.grid import Grid
+from jaxrl.runs import reading
+from jaxrl.runs.refusal import Refused
+
+TESTS = Path(__file__).parent
+TINY = {"hidden": "8", "steps_per_epoch": 64, "epochs": 2, "minibatches": 1}
+QUIET = {"screen": False}
+
+
+@pytest.fixture(autouse=True)
+def surroundings(monkeypatch, tmp_path):
+    """Children find the tests' environments, and compile with little care."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{TESTS.parent}:{TESTS}")
+    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
+
+def tiny(name, **settings):
+    grid = Grid(name).add("algo", "ppo")
+    for key, value in ({"env": "own_envs:Count-v0"} | TINY | settings).items():
+        grid.add(key, value)
+    return grid
+
+
+@contextlib.contextmanager
+def grid_command(words):
+    """`jaxrl grid` as a process, which does not outlive the test."""
+    command = [sys.executable, "-m", "jaxrl", "grid", *map(str, words)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, text=True, **pipes) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def finished_command(words):
+    """Its exit code and what it printed."""
+    with grid_command(words) as process:
+        printed = process.communicate(timeout=300)[0]
+        return process.returncode, printed
+
+
+def in_a_line(name, **settings):
+    """The words of a tiny grid."""
+    words = ["ppo", "--name", name, "--env", "own_envs:Count-v0"]
+    for key, value in (TINY | settings).items():
+        values = value if isinstance(value, list) else [value]
+        words += [f"--{key}", *map(str, values)]
+    return words
+
+
+def wait_for(condition, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+def children_of(pid):
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(word) for word in found]
+
+
+def is_alive(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def rows(path):
+    return len(table(path)) if (path / "progress.csv").exists() else 0
+
+
+def test_bad_variants_do_not_stop_the_rest(tmp_path):
+    words = in_a_line("g", seed=[0, 1], **{"env_kwargs:fault[f]": ["none", "reward"]})
+    words += ["--gamma", "0.9", "--jobs", "2", "--retries", "1"]
+    code, printed = finished_command(words)
+    assert code == 1, printed
+    assert "g: 2 of 4 finished, 2 failed" in printed
+    for seed in 0, 1:
+        done = tmp_path / f"runs/g/g_fnone/g_fnone_s{seed}"
+        assert len(table(done)) == 2
+        assert reading.record(done).state == "finished"
+        failed = tmp_path / f"runs/g/g_freward/g_freward_s{seed}"
+        assert (
+            f"g_freward_s{seed}: stopped, because the reward is not finite" in printed
+        )
+        assert reading.record(failed).state == "failed"
+        output = failed.with_suffix(".txt").read_text()
+        assert output.count("the reward is not finite") == 2  # tried twice
+
+
+def test_a_second_go_skips_resumes_and_retries(tmp_path):
+    grid = tiny("g", seed=[0, 1])
+    first = grid.run(jobs=1, **QUIET)
+    assert [path.name for path in first.finished] == ["g_s0", "g_s1"]
+    undisturbed = table(first.finished[1])
+    before = (first.finished[0] / "progress.csv").stat().st_mtime_ns
+    newest = reading.saved_checkpoints(first.finished[1])[-1]
+    manifest = first.finished[1] / "checkpoints" / str(newest) / reading.MANIFEST
+    manifest.unlink()  # as if it had been killed before its end
+    assert reading.record(first.finished[1]).state == "interrupted"
+    second = grid.run(jobs=1, **QUIET)
+    assert len(second.finished) == 2
+    assert table(second.finished[1]) == undisturbed
+    assert (second.finished[0] / "progress.csv").stat().st_mtime_ns == before
+    with pytest.raises(Refused, match=r"g_s0 holds another run: gamma was .* is 0.9;"):
+        tiny("g", seed=[0, 1], gamma=0.9).run(**QUIET)
+    assert table(second.finished[1]) == undisturbed
+    other = tiny("g", seed=[0], gamma=0.9).run(overwrite=True, **QUIET)
+    assert reading.record(other.finished[0]).setting("gamma") == 0.9
+
+
+def test_ctrl_c_saves_all_and_a_second_go_ends_as_if_undisturbed(tmp_path):
+    undisturbed = tiny("a", epochs=40).run(**QUIET).finished[0]
+    words = in_a_line("b", seed=[0, 1], epochs=40)
+    path = tmp_path / "runs/b/b/b_s0"
+    with grid_command([*words, "--jobs", "1"]) as process:
+        wait_for(lambda: rows(path) > 2)
+        (child,) = children_of(process.pid)
+        process.send_signal(signal.SIGINT)
+        printed = process.communicate(timeout=30)[0]
+    assert process.returncode == 128 + signal.SIGINT, printed
+    assert "b_s0: stopped by SIGINT" in printed
+    assert not is_alive(child)
+    assert 0 < rows(path) < 40
+    assert reading.saved_checkpoints(path)
+    code, printed = finished_command([*words, "--jobs", "2"])
+    assert code == 0, printed
+    assert table(path) == table(undisturbed)
+
+
+def test_a_killed_runner_leaves_no_orphan(tmp_path):
+    words = in_a_line("g", seed=[0, 1], epochs=100_000)
+    with grid_command([*words, "--jobs", "2"]) as process:
+        wait_for(lambda: len(children_of(process.pid)) == 2)
+        time.sleep(random.uniform(0.5, 3))
+        children = children_of(process.pid)
+        process.kill()
+    wait_for(lambda: not any(map(is_alive, children)), seconds=5)
+
+
+def test_a_run_that_takes_too_long_is_saved_and_counted_as_failed(tmp_path):
+    grid = tiny("g", epochs=100_000)
+    summary = grid.run(time_limit=8.0, **QUIET)
+    assert not summary.finished
+    assert "took longer than 8 s" in summary.failed["g_s0"]
+    assert reading.saved_checkpoints(tmp_path / "runs/g/g/g_s0")
+
+
+def test_one_runner_at_a_time(tmp_path):
+    with grid_command(in_a_line("g", epochs=100_000)) as process:
+        wait_for(lambda: (tmp_path / "runs/g/g/g_s0/progress.csv").exists())
+        with pytest.raises(Refused, match="another process is writing runs/g"):
+            tiny("g").run(**QUIET)
+        process.terminate()
+        assert process.wait(timeout=30) == 128 + signal.SIGTERM
+
+
+# By the dozen
+
+
+@pytest.mark.faults
+def test_of_27_variants_with_5_bad_ones_22_finish_and_5_are_listed(tmp_path):
+    grid = tiny("g", seed=[0, 1, 2], gamma=[0.9, 0.95, 0.99], lam=[0.8, 0.9, 1.0])
+    bad = [(0, 0.9, 0.8), (0, 0.99, 0.9), (1, 0.95, 1.0), (2, 0.9, 0.9), (2, 0.99, 1.0)]
+    for seed, gamma, lam in bad:
+        where = {"seed": seed, "gamma": gamma, "lam": lam}
+        grid.exclude(where).include(where | {"env_kwargs": {"fault": "observation"}})
+    assert len(grid.variants()) == 27
+    summary = grid.run(jobs=2)
+    assert len(summary.finished) == 22
+    assert len(summary.failed) == 5
+    assert all("the observation is not finite" in x for x in summary.failed.values())
+
+
+@pytest.mark.faults
+def test_a_runner_killed_20_times_ends_with_all_27_as_if_undisturbed(tmp_path):
+    axes = {"seed": [0, 1, 2], "gamma": [0.9, 0.95, 0.99], "lam": [0.8, 0.9, 1.0]}
+    undisturbed = tiny("a", epochs=8, **axes).run(jobs=2, **QUIET).finished
+    words = [*in_a_line("b", epochs=8, **axes), "--jobs", "2"]
+    chance = random.Random(0)
+    for _ in range(20):
+        with grid_command(words) as process:
+            time.sleep(chance.uniform(1, 12))
+            children = children_of(process.pid) if process.poll() is None else []
+            process.kill()
+        wait_for(lambda left=children: not any(map(is_alive, left)), seconds=5)
+    code, printed = finished_command(words)
+    assert code == 0, printed
+    assert "27 of 27 finished" in printed
+    for path in undisturbed:
+        other = Path(str(path).replace("runs/a/a", "runs/b/b").replace("/a_", "/b_"))
+        assert table(other) == table(path)
+        one, two = (np.load(p / "models/last/policy.npz") for p in (path, other))
+        assert set(one) == set(two)
+        for name in one:
+            np.testing.assert_array_equal(one[name], two[name])

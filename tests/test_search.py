@@ -1,0 +1,168 @@
+"""A search: what may be searched, and that it finds the better settings."""
+
+import dataclasses
+import textwrap
+
+import numpy as np
+import pytest
+
+import jaxrl
+from jaxrl.cli.main import main
+from jaxrl.experiments.search import Found, Plan, Range, Search, read
+from jaxrl.runs.refusal import Refused
+
+optuna = pytest.importorskip("optuna")
+FILE = """
+    algo: ppo
+    env: CartPole-v1
+    steps: 128
+    steps_per_epoch: 64
+    minibatches: 1
+    trials: 3
+    sampler: random
+    pruner: none
+    space:
+      pi_lr: {log_uniform: [1e-5, 1e-2]}
+      gamma: {uniform: [0.9, 0.999]}
+      train_pi_iters: {int: [1, 4]}
+      hidden: {choice: [[8], [8, 8]]}
+"""
+
+
+def written(tmp_path, text):
+    file = tmp_path / "find.yaml"
+    file.write_text(textwrap.dedent(text))
+    return str(file)
+
+
+def test_every_trial_lies_in_the_space(tmp_path):
+    plan = read(written(tmp_path, FILE))
+    trial = optuna.create_study().ask()
+    chosen = {key: range.suggest(trial, key) for key, range in plan.space.items()}
+    run = plan.variant(7, chosen).run
+    assert 1e-5 <= run.config.pi_lr <= 1e-2
+    assert run.config.hidden in ((8,), (8, 8))
+    assert run.exp_name == "find_t7"
+
+
+BAD = """\
+algo: ppo
+env: CartPole-v1
+trials: 0
+sampler: tpee
+space:
+  gamma: {unform: [0, 1]}
+  pi_lr: {uniform: [1, 0.5]}
+  lam: {uniform: [0.5, 2]}
+  hidden: 5
+  gama: {uniform: [0, 1]}
+"""
+
+
+def test_every_mistake_is_told_with_its_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["search", written(tmp_path, BAD)]) == 2
+    told = capsys.readouterr().err
+    for part in (
+        "line 3: trials is 0",
+        "line 4: there is no sampler 'tpee'; did you mean 'tpe'?",
+        "line 6: gamma has no range: as in {uniform: [0, 1]}; did you mean 'uniform'?",
+        "line 7: pi_lr goes from a lower to a higher number",
+        "line 8: lam is 2, but must be a number in [0, 1]",
+        "line 9: hidden has no range",
+        "line 10: ppo has no setting 'gama'; did you mean 'gamma'?",
+    ):
+        assert part in told
+    assert told.startswith("jaxrl: ")
+    assert [path.name for path in tmp_path.iterdir()] == ["find.yaml"]
+
+
+def test_a_search_ends_with_the_best_and_a_command_and_can_go_on(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
+    file = written(tmp_path, FILE)
+    assert main(["search", file, "--jobs", "2"]) == 0
+    printed = capsys.readouterr().out
+    assert "3 of 3 finished" in printed
+    assert "jaxrl train ppo --env CartPole-v1 --steps 128" in printed
+    study = optuna.load_study(
+        study_name="find", storage="sqlite:///runs/find/trials.db"
+    )
+    assert f"the best return is {study.best_value:.1f}" in printed
+    assert main(["search", file, "--trials", "4"]) == 0
+    assert "1 of 1 finished" in capsys.readouterr().out
+    assert len(list(tmp_path.glob("runs/find/find_t*/find_t*_s0/progress.csv"))) == 4
+    other = written(tmp_path, FILE.replace("steps: 128", "steps: 64"))
+    assert main(["search", other]) == 2
+    assert "holds a search with other settings" in capsys.readouterr().err
+
+
+class Watched:
+    """Stands for a job whose returns are known."""
+
+    def __init__(self, variant, returns):
+        self.variant, self.returns = variant, returns
+        self.state, self.cause = "running", ""
+
+
+@pytest.fixture
+def plan(tmp_path, monkeypatch):
+    monkeypatch.setattr(Search, "_returns", lambda self, job: job.returns)
+    ranges = {"gamma": {"uniform": [0.5, 0.9]}, "lam": {"uniform": [0.5, 0.9]}}
+    plan = Plan(
+        name="p",
+        fixed={"algo": "ppo", "env": "CartPole-v1"},
+        space={key: Range.of(key, given) for key, given in ranges.items()},
+        out=str(tmp_path),
+        trials=8,
+        sampler="random",
+    )
+    plan.root.mkdir()
+    return plan
+
+
+def finish(search, worth):
+    job = Watched(search.more(), None)
+    job.returns = np.array([100.0, worth(job.variant.run.config)])
+    assert not search.judge(job)
+    job.state = "finished"
+    search.ended(job)
+
+
+def test_the_hopeless_are_pruned_and_a_cut_trial_is_taken_up_again(plan):
+    search = Search(plan)
+    for _ in range(6):
+        finish(search, lambda config: 200.0)
+    bad = Watched(search.more(), np.array([1.0, 2.0]))
+    bad.cause = search.judge(bad)
+    assert bad.cause.startswith("pruned")
+    search.ended(bad)
+    cut = search.more()
+    again = Search(plan)
+    assert again.more() == cut  # as if the process had been killed
+    assert again.more() is None
+    assert again.found().value == 150.0
+
+
+def test_it_tells_the_setting_that_matters(plan):
+    search = Search(dataclasses.replace(plan, trials=40, pruner="none"))
+    for _ in range(40):
+        finish(search, lambda config: 1000 * config.gamma)
+    found = search.found()
+    assert found.settings["gamma"] > 0.8
+    assert found.importance["gamma"] > 2 * found.importance["lam"]
+
+
+def test_from_python(tmp_path):
+    with pytest.raises(Refused, match="gama"):
+        jaxrl.search(
+            {"gama": {"uniform": [0, 1]}},
+            algo="ppo",
+            env="CartPole-v1",
+            out=str(tmp_path),
+        )
+    assert not list(tmp_path.iterdir())
+    found = Found({"algo": "sac", "env": "A", "hidden": (8, 8)}, 1.0, tmp_path, {})
+    assert found.command == "jaxrl train sac --env A --hidden 8,8"
