@@ -142,8 +142,11 @@ def test_ctrl_c_saves_all_and_a_second_go_ends_as_if_undisturbed(tmp_path):
     assert not is_alive(child)
     assert 0 < rows(path) < 40
     assert reading.saved_checkpoints(path)
+    with_clock = (path / "progress.csv").read_text().splitlines()
     code, printed = finished_command([*words, "--jobs", "2"])
     assert code == 0, printed
+    resumed = (path / "progress.csv").read_text().splitlines()
+    assert resumed[: len(with_clock)] == with_clock  # gone on with, not begun anew
     assert table(path) == table(undisturbed)
 
 
@@ -194,15 +197,21 @@ def test_of_27_variants_with_5_bad_ones_22_finish_and_5_are_listed(tmp_path):
 @pytest.mark.faults
 def test_a_runner_killed_20_times_ends_with_all_27_as_if_undisturbed(tmp_path):
     axes = {"seed": [0, 1, 2], "gamma": [0.9, 0.95, 0.99], "lam": [0.8, 0.9, 1.0]}
-    undisturbed = tiny("a", epochs=8, **axes).run(jobs=2, **QUIET).finished
-    words = [*in_a_line("b", epochs=8, **axes), "--jobs", "2"]
-    chance = random.Random(0)
+    undisturbed = tiny("a", epochs=30, **axes).run(jobs=2, **QUIET).finished
+    words = [*in_a_line("b", epochs=30, **axes), "--jobs", "2"]
+    chance, cut = random.Random(0), 0
     for _ in range(20):
         with grid_command(words) as process:
-            time.sleep(chance.uniform(1, 12))
-            children = children_of(process.pid) if process.poll() is None else []
+            time.sleep(chance.uniform(1, 7))
+            assert process.poll() is None, "there was nothing left to disturb"
+            children = children_of(process.pid)
             process.kill()
         wait_for(lambda left=children: not any(map(is_alive, left)), seconds=5)
+        begun = [
+            reading.record(x.parent) for x in tmp_path.glob("runs/b/*/*/config.yaml")
+        ]
+        cut += any(record.state == "interrupted" for record in begun)
+    assert cut > 5
     code, printed = finished_command(words)
     assert code == 0, printed
     assert "27 of 27 finished" in printed
