@@ -414,6 +414,7 @@ def test_the_command_trains_and_says_where(tmp_path):
         (["train", "sac", "--env", "Pendulum-v1", "stray", "word"], "follows no flag"),
         (["train", "ppo", "--env", "CartPole-v1", "--preset", "x"], "no preset 'x'"),
         (["train", "ppo", "--env", "CartPole-v1", "--exp_name", "../x"], "exp_name"),
+        (["train", "ppo", "--env", "CartPole-v1", "--out", "/proc/x"], "cannot write"),
         (
             ["train", "ppo", "--env", "CartPole-v1", "--config", "none.yaml"],
             "cannot read",

@@ -61,29 +61,40 @@ def _note_failure(path: Path, error: Exception) -> None:
         (path / FAILURE).write_text(f"{cause or type(error).__name__}\n")
 
 
-def _lock(path: Path, tries: int = 5) -> int:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        lock = os.open(path / LOCK, os.O_CREAT | os.O_RDWR)
+def _lock(path: Path) -> int:
+    """A few tries: who only looks whether it is held lets go in a moment."""
+    for _ in range(5):
+        try:
+            lock = _try_lock(path)
+        except FileNotFoundError as error:  # or removed by another in between
+            reason: object = error.strerror
+        except (OSError, ValueError) as error:
+            raise _unwritable(path, error) from None
+        else:
+            reason = None
+            if lock is not None:
+                return lock
+        time.sleep(0.05)
+    if reason:
+        raise _unwritable(path, reason)
+    raise Refused(f"another process is writing {path}; wait for its end")
+
+
+def _unwritable(path: Path, reason: object) -> Refused:
+    reason = getattr(reason, "strerror", None) or reason
+    return Refused(f"cannot write to {path}: {reason}; choose another --out")
+
+
+def _try_lock(path: Path) -> int | None:
+    """The open lock, or None if another process holds or has just removed it."""
+    path.mkdir(parents=True, exist_ok=True)
+    lock = os.open(path / LOCK, os.O_CREAT | os.O_RDWR)
+    with contextlib.suppress(BlockingIOError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        current = os.stat(path / LOCK)
-    except BlockingIOError:
-        os.close(lock)
-        if tries:  # one who only looks whether it is held lets go in a moment
-            time.sleep(0.05)
-            return _lock(path, tries - 1)
-        raise Refused(f"another process is writing {path}; wait for its end") from None
-    except FileNotFoundError:  # removed by another process in between
-        return _lock(path)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise Refused(
-            f"cannot write to {path}: {reason}; choose another --out"
-        ) from None
-    if os.fstat(lock).st_ino != current.st_ino:
-        os.close(lock)
-        return _lock(path)
-    return lock
+        if os.fstat(lock).st_ino == os.stat(path / LOCK).st_ino:
+            return lock
+    os.close(lock)
+    return None
 
 
 def refuse_run(path: Path) -> None:
