@@ -127,18 +127,28 @@ def test_a_decay_is_stretched_to_the_new_end(tmp_path):
     assert rates[2] > rates[3] > 0
 
 
-def test_before_the_first_checkpoint_it_begins_anew(tmp_path, monkeypatch):
+def test_before_the_first_checkpoint_it_begins_anew(tmp_path, monkeypatch, capsys):
     undisturbed = train(tmp_path / "a", "sac", "Pendulum-v1")
     at_step(monkeypatch, 7, kill)
     with pytest.raises(Killed):
         train(tmp_path / "b", "sac", "Pendulum-v1")
     (path,) = (tmp_path / "b").glob("*/*")
-    assert_same(jaxrl.resume(path, screen=False), undisturbed)
+    assert_same(jaxrl.resume(path), undisturbed)
+    assert "no checkpoint yet" in capsys.readouterr().out
 
 
-def test_a_finished_run_is_left_as_it_is(tmp_path):
+def test_a_finished_run_is_left_as_it_is(tmp_path, capsys):
     done = train(tmp_path, "vpg", "Pendulum-v1")
-    assert_same(jaxrl.resume(done.directory, screen=False), done)
+    assert_same(jaxrl.resume(done.directory), done)
+    assert "it is complete, with 128 steps" in capsys.readouterr().out
+
+
+def test_settings_edited_in_between_are_not_taken_silently(tmp_path, capsys):
+    done = train(tmp_path, "vpg", "Pendulum-v1")
+    config = done.directory / "config.yaml"
+    config.write_text(config.read_text().replace("gamma: 0.99", "gamma: 0.5"))
+    assert_same(jaxrl.resume(done.directory), done)
+    assert "config.yaml was changed" in capsys.readouterr().out
 
 
 def test_an_episode_that_cannot_be_repeated_is_reset_and_said(

@@ -150,6 +150,37 @@ def test_metrics_of_a_users_own_are_logged(tmp_path):
     assert [row.get("nested/metric") for row in result.history] == [128, 256, 384]
 
 
+@pytest.mark.parametrize(
+    ("returned", "sentence"),
+    [
+        ({"Epoch": 7}, "Epoch is a column of jaxrl's"),
+        (3, "returns metrics by name or None, got 3"),
+        ({"x": "abc"}, "x is 'abc', but must be a number"),
+    ],
+)
+def test_metrics_that_cannot_be_logged_are_refused(tmp_path, returned, sentence):
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        jaxrl.train(
+            "vpg",
+            "Pendulum-v1",
+            screen=False,
+            out=str(tmp_path),
+            on_epoch=lambda state, step: returned,
+            **SMALL_ON,
+        )
+
+
+def test_a_run_goes_on_when_nobody_looks(tmp_path, monkeypatch):
+    class Closed:
+        def write(self, text):
+            raise BrokenPipeError
+
+    monkeypatch.setattr("sys.stdout", Closed())
+    settings = SMALL_ON | {"epochs": 4, "out": str(tmp_path)}
+    result = jaxrl.train("vpg", "Pendulum-v1", **settings)
+    assert len(result.history) == 4
+
+
 def test_a_users_own_environment_is_imported_by_name(tmp_path):
     result = train(tmp_path, "ppo", "own_envs:Count-v0", env_kwargs="{length: 8}")
     assert result.history[-1]["EpLen"] == 8
@@ -404,6 +435,9 @@ def test_the_command_trains_and_says_where(tmp_path):
         (["train", "sac"], "no environment"),
         (["train", "sac", "--env", "Hoper-v4"], "did you mean Hopper-v4"),
         (["train", "sac", "--env", "nomodule:X-v0"], "cannot import 'nomodule'"),
+        (["train", "sac", "--env", "Hopper-v2"], "take Hopper-v5"),
+        (["train", "sac", "--env"], "no environment"),
+        (["train", "SAC", "--env", "Pendulum-v1"], "did you mean 'sac'?"),
         (
             ["train", "sac", "--env", "Pendulum-v1", "--gama", "1"],
             "sac has no setting 'gama'; did you mean 'gamma'?",

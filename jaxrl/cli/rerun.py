@@ -28,6 +28,8 @@ def main(arguments: list[str]) -> int:
     from jaxrl.runs import directory
     from jaxrl.training import host
 
+    if record.path.parent.name == record.config["exp_name"]:  # beside it
+        changes.setdefault("out", str(record.path.parent.parent))
     text = directory.config_text(record.path)
     run = directory.read(text, **changes)
     if directory.path_of(run).resolve() == record.path.resolve():

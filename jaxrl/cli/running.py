@@ -1,6 +1,7 @@
 """What the commands share that start a run."""
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ def cache_compilations() -> None:
 
 def report(result: "Result") -> int:
     """Says where the run is and what can be done with it; the exit code."""
-    path = result.directory
+    path = shlex.quote(str(result.directory))
     if result.stopped_by:
         print(f"\nstopped by {result.stopped_by.name} and saved; go on with")
         print(f"  jaxrl resume {path}", flush=True)

@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> int:
 
 def _train(algo: str, given: dict[str, Any]) -> int:
     preset, env = given.pop("preset", "default"), given.pop("env", None)
-    if not env:
+    if not env or env == "true":  # a flag without a value
         raise Refused("no environment; name one, as in --env Hopper-v4")
     run = spec.make(algo, str(env), given, str(preset))
     running.cache_compilations()
@@ -46,15 +46,18 @@ def _parse(arguments: list[str]) -> tuple[str, dict[str, Any]]:
         # A module named by the user's own hand may be here; one that a file names may
         # be a stranger's.
         sys.path.insert(0, os.getcwd())
-    file = _read(str(flags.pop("config"))) if "config" in flags else {}
-    algo = algo or str(file.pop("algo", ""))
-    file.pop("algo", None)
+    file = _read(str(flags["config"])) if "config" in flags else {}
+    named = str(file.pop("algo", ""))
+    if algo and named and algo != named:
+        raise Refused(f"the command says {algo}, but {flags['config']} says {named}")
+    algo = algo or named
     if not algo and "help" in flags:
         algo = "help"
     if algo not in NAMES and algo != "help":
-        hint = suggestion(algo, NAMES) or f"; choose {', '.join(NAMES)}"
+        hint = suggestion(algo.lower(), NAMES) or f"; choose {', '.join(NAMES)}"
         asked = f"there is no algorithm {algo!r}" if algo else "no algorithm"
         raise Refused(f"{asked}{hint}")
+    flags.pop("config", None)
     return algo, file | flags
 
 
@@ -79,6 +82,8 @@ def flags_of(words: list[str]) -> dict[str, Any]:
 
 def _read(path: str) -> dict[str, Any]:
     content = reading.yaml_in(Path(path))
+    if isinstance(content, Mapping) and {"settings", "machine"} <= content.keys():
+        raise Refused(f"{path} is of a run; jaxrl rerun {Path(path).parent} repeats it")
     if not isinstance(content, Mapping):
         raise Refused(f"{path} must hold settings, one a line, as in 'gamma: 0.98'")
     return {str(name).replace("-", "_"): value for name, value in content.items()}

@@ -222,6 +222,14 @@ def misspelt(env_id: str) -> str:
     return f"there is no environment {env_id!r}; {hint}"
 
 
+def _newer(name: str) -> str:
+    """Of the version after one that gymnasium has given up, as Hopper-v2."""
+    base, _, version = name.rpartition("-v")
+    others = [one.rpartition("-v") for one in gym.registry]
+    newest = max((v for b, _, v in others if b == base), default=version)
+    return f"it is out of use; take {base}-v{newest}" if newest > version else ""
+
+
 def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> gym.Env:
     module, _, name = env_id.rpartition(":")
     try:
@@ -235,10 +243,10 @@ def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> gym.Env:
             f"cannot import {error.name!r} for {env_id!r}; if it is here and you trust "
             "it, set PYTHONPATH=."
         ) from None
-    except gym.error.Error as error:
+    except (gym.error.Error, ImportError) as error:
         if sentence := misspelt(env_id):
             raise ValueError(sentence) from None
-        reason = " ".join(str(error).split()).rstrip(".")
+        reason = _newer(name) or " ".join(str(error).split()).rstrip(".")
         raise ValueError(f"cannot make {env_id!r}: {reason}") from None
     except TypeError as error:
         reason = str(error).split(" was raised from")[0]

@@ -115,6 +115,16 @@ def _entries(path: Path) -> list[Path]:
     return [entry for entry in path.iterdir() if entry.name != LOCK]
 
 
+def same_settings(one: str, two: str) -> bool:
+    """Whether two texts of a config.yaml describe runs with the same results."""
+    try:
+        both = [parsed(text) for text in (one, two)]
+        ends = [determining(config) | {"steps": 0} for config in both]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return False
+    return ends[0] == ends[1]
+
+
 def config_text(path: Path) -> str:
     """The config.yaml of a run."""
     try:

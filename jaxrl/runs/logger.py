@@ -67,6 +67,7 @@ class Logger:
     ) -> None:
         self.spread = spread
         self.names = names
+        self._reserved = frozenset(names)
         self._stats: dict[str, Stats] = {}
         self.csv = Csv(directory / "progress.csv")
         self.history = self.csv.rows()
@@ -85,6 +86,18 @@ class Logger:
     def stored(self) -> set[str]:
         """The names with samples since the last row."""
         return set(self._stats)
+
+    def store_own(self, values: Any) -> None:
+        """Adds a user's metrics, which must not be taken for the library's."""
+        if not isinstance(values, Mapping):
+            raise TypeError(f"on_epoch returns metrics by name or None, got {values!r}")
+        for name, value in values.items():
+            if name in self._reserved:
+                raise ValueError(f"{name} is a column of jaxrl's; name yours otherwise")
+            try:
+                self.store(**{name: value})
+            except (TypeError, ValueError):
+                raise ValueError(f"{name} is {value!r}, but must be a number") from None
 
     def store(self, **values: Any) -> None:
         """Adds numbers or arrays of them to the epoch's samples."""
@@ -213,6 +226,13 @@ class Wandb:
                 "--wandb needs the package wandb; install it with pip install "
                 "'jaxrl[wandb]'"
             )
+        import wandb
+
+        offline = os.environ.get("WANDB_MODE") in ("offline", "dryrun", "disabled")
+        if not offline and not wandb.api.api_key:
+            raise ValueError(
+                "--wandb needs a login: run wandb login, or set WANDB_MODE=offline"
+            )
 
     @property
     def id(self) -> str:
@@ -276,7 +296,10 @@ class Screen:
         return "  ".join([*parts, f"{clock(left)} left"])
 
     def _print(self, text: str, end: str = "\n") -> None:
-        print(text, end=end, file=self._stream, flush=True)
+        try:
+            print(text, end=end, file=self._stream, flush=True)
+        except (OSError, ValueError):  # nobody looks any more; the run goes on
+            self._stream, self._live = io.StringIO(), False
 
 
 def clock(seconds: float) -> str:

@@ -114,6 +114,8 @@ def record(directory: str | os.PathLike[str]) -> Record:
     """The run in the directory."""
     path = Path(directory)
     file = path / "config.yaml"
+    if os.path.isfile(path):
+        raise Refused(f"{path} is a file; name the directory of the run")
     if not os.path.isdir(path):
         raise Refused(f"there is no directory {path}")
     if not os.path.exists(file):

@@ -38,7 +38,7 @@ class Run:
     seed: Count = 0
     """Seed of every random draw."""
     steps: Count = 0
-    """Environment steps in all; 0 takes `epochs` times `steps_per_epoch`."""
+    """Environment steps in all, on-policy whole epochs; 0 takes `epochs` of them."""
     exp_name: str = ""
     """Name of the experiment; by default made of algorithm and environment."""
     out: str = "runs"
@@ -175,6 +175,8 @@ def converted(value: Any, hint: Any) -> Any:
         hint = typing.get_args(hint)[0]
     if typing.get_origin(hint) is tuple:
         items = _items(value) if isinstance(value, str) else value
+        if isinstance(items, int) and not isinstance(items, bool):
+            items = [items]  # one layer
         if not isinstance(items, list | tuple):
             return value
         inner = typing.get_args(hint)[0]

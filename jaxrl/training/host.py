@@ -72,15 +72,42 @@ def resume(
         if saved is None and complaints:
             raise Refused("; ".join(["there is nothing to go on from", *complaints]))
         run = directory.read(saved.config if saved else config, steps)
-        if saved and steps is not None and steps < saved.content["taken"]:
-            raise Refused(
-                f"{path} has taken {saved.content['taken']} steps already; --steps "
-                "counts from the beginning of the run"
-            )
+        if saved and steps is not None:
+            _refuse_other_end(path, saved, steps, complaints)
         trainer = Trainer(run, path, on_epoch)
-        if saved is None:  # it ended before its first checkpoint
+        notes = [*complaints, *_notes(run, saved, config)]
+        if saved is None:
             directory.clear(path)
-        return trainer.start(saved, screen, complaints)
+        return trainer.start(saved, screen, notes)
+
+
+def _refuse_other_end(
+    path: Path, saved: Saved, steps: int, complaints: list[str]
+) -> None:
+    if steps < saved.content["taken"]:
+        raise Refused(
+            f"{path} has taken {saved.content['taken']} steps already; --steps "
+            "counts from the beginning of the run"
+        )
+    if complaints:  # what was a decay until the old end would be another from here
+        raise Refused("; ".join([*complaints, "resume it without --steps first"]))
+
+
+def _notes(run: Run, saved: Saved | None, config: str) -> list[str]:
+    """What a user may wonder about."""
+    if saved is None:
+        return ["there is no checkpoint yet; it begins anew"]
+    notes = []
+    if not directory.same_settings(config, saved.config):
+        notes.append(
+            "config.yaml was changed; the checkpoint's settings hold (jaxrl rerun "
+            "takes others)"
+        )
+    if saved.content["taken"] >= run.total_steps and not saved.content.get(
+        "owes_update"
+    ):
+        notes.append(f"it is complete, with {run.total_steps} steps")
+    return notes
 
 
 class Trainer:
@@ -285,7 +312,7 @@ class Trainer:
         if "LearningRate" not in log.stored:
             log.store(LearningRate=_learning_rate(self.run.config))
         if self.on_epoch:
-            log.store(**(self.on_epoch(self.state, self.taken) or {}))
+            log.store_own(self.on_epoch(self.state, self.taken) or {})
         self._save_model(log.dump(self.taken))
         self._epoch_start, self._epoch_taken = time.perf_counter(), self.taken
         if self._checkpoint_is_due():
