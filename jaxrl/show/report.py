@@ -1,8 +1,8 @@
 """What a report tells of runs, as data for its page.
 
-A curve is one column of one run. Each number of it is a float32 without its last
-byte (five digits), which base64 turns into four characters; equal curves, such as
-the steps of runs alike, are kept once.
+A curve is one column of one run. Each number of it is a float32 rounded to three
+bytes (more than four digits), which base64 turns into four characters; equal curves,
+such as the steps of runs alike, are kept once.
 """
 
 import base64
@@ -254,9 +254,10 @@ def _evenly(count: int, points: int) -> np.ndarray:
 
 
 def packed(values: np.ndarray) -> str:
-    """The upper three bytes of each float32."""
+    """The upper three bytes of each float32, rounded."""
     with np.errstate(over="ignore"):
-        octets = values.astype(">f4").view(np.uint8).reshape(-1, 4)
+        bits = values.astype(np.float32).view(np.uint32) + np.uint32(0x80)
+    octets = bits.astype(">u4").view(np.uint8).reshape(-1, 4)
     return base64.b64encode(octets[:, :3].tobytes()).decode()
 
 

@@ -183,7 +183,8 @@ function machines() {
     const speeds = runs.map((run) => run.speed).filter(known);
     const total = seconds.reduce((a, b) => a + b, 0);
     const times = seconds.length ? [["time in all", clock(total)], ["longest run", clock(Math.max(...seconds))]] : [];
-    if (speeds.length) times.push(["steps a second", `${shortly(Math.min(...speeds))} to ${shortly(Math.max(...speeds))}`]);
+    const range = distinct([Math.min(...speeds), Math.max(...speeds)].map(shortly));
+    if (speeds.length) times.push(["steps a second", range.join(" to ")]);
     byId("hardware").append(element("h3", {}, counted(runs.length, "run")), pairs([...times, ...Object.entries(machine)]));
   }
 }
