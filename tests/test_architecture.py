@@ -22,7 +22,7 @@ ALLOWED = {
     "runs": {"types", "settings", "checks", "algos", "policy"},
     "training": {"types", "checks", "maths", "algos", "envs", "policy", "runs"},
     "experiments": {"algos", "envs", "runs", "training"},
-    "show": {"spaces", "envs", "policy", "runs"},
+    "show": {"__version__", "spaces", "envs", "policy", "runs"},
     "cli": {"__version__", "algos", "runs", "training", "experiments", "show"},
     "__main__": {"cli", "experiments"},
 }

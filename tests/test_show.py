@@ -344,10 +344,11 @@ def test_eval_obeys_its_options(trained, capsys):
     assert (short["AverageEpRet"], short["StdEpRet"], short["EpLen"]) == (3, 0, 3)
 
 
-@pytest.mark.parametrize("command", ["eval", "plot", "export"])
+@pytest.mark.parametrize("command", ["eval", "plot", "export", "report"])
 def test_looking_at_a_run_does_not_import_jax(trained, command, tmp_path):
     options = {"eval": ["--episodes", "1"], "plot": ["-o", str(tmp_path / "a.svg")]}
     options["export"] = ["-o", str(tmp_path / "a.npz")]
+    options["report"] = ["-o", str(tmp_path / "a.html")]
     code = "import sys; from jaxrl.cli.main import main; main(sys.argv[1:]); "
     code += "raise SystemExit('jax' in sys.modules)"
     words = [command, str(trained["pole"]), *options[command]]
@@ -495,7 +496,7 @@ def test_an_environment_that_has_changed_is_named(trained, tmp_path, capsys):
     assert "Acrobot-v1 is not as it was" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["eval", "video", "plot", "export"])
+@pytest.mark.parametrize("command", ["eval", "video", "plot", "export", "report"])
 def test_help_shows_every_option(command, capsys):
     with pytest.raises(SystemExit) as done:
         main([command, "--help"])

@@ -60,6 +60,13 @@ def add_agent(parser: Parser) -> None:
     )
 
 
+def add_paths(parser: Parser) -> None:
+    """The runs that a command is about."""
+    parser.add_argument(
+        "paths", nargs="+", metavar="PATH", help="runs, directories of runs, or globs"
+    )
+
+
 def add_output(parser: Parser, default: str) -> None:
     parser.add_argument(
         *("-o", "--output"),

@@ -16,6 +16,7 @@ COMMANDS = {
     "eval": "play episodes of a trained policy, and sum them up",
     "video": "film a trained policy",
     "plot": "draw learning curves",
+    "report": "show runs on a page for the browser: table, curves, settings, failures",
     "ls": "list runs, and what has become of them",
     "doctor": "check that everything works on this machine",
     "export": "write a trained policy as one file that needs only NumPy",

@@ -46,9 +46,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         "Draws learning curves: runs of one name are averaged, with a band around "
         "them; environments and columns have panels of their own.",
     )
-    parser.add_argument(
-        "paths", nargs="+", metavar="PATH", help="runs, directories of runs, or globs"
-    )
+    flags.add_paths(parser)
     _add_which(parser)
     _add_how(parser)
     return parser.parse(arguments)

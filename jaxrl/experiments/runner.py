@@ -16,7 +16,7 @@ from typing import Literal, Protocol, Self
 from jaxrl.experiments import child
 from jaxrl.experiments.display import Display, Line
 from jaxrl.experiments.variant import Variant
-from jaxrl.runs import directory, reading
+from jaxrl.runs import directory, ending, reading
 from jaxrl.runs.refusal import Refused
 from jaxrl.training.stopping import Stop
 
@@ -115,12 +115,10 @@ class Job:
         """Why it ended, in a line."""
         with self.variant.output.open("rb") as file:
             file.seek(self._printed)
-            lines = file.read().decode(errors="replace").split("\n")
-        said = [line.strip() for line in lines if line.strip()]
-        own = [line.removeprefix("jaxrl: ") for line in said if "jaxrl: " in line[:7]]
+            printed = file.read().decode(errors="replace")
         if code < 0:
             return f"killed by {signal.Signals(-code).name}"
-        return (own or said or [f"ended with exit code {code}"])[-1]
+        return ending.last_words(printed) or f"ended with exit code {code}"
 
     def look(self) -> Line:
         """What can be seen of it from outside."""

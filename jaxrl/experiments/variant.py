@@ -81,8 +81,8 @@ class Variant:
 
     def changes(self, record: reading.Record) -> list[str]:
         """How the run that was recorded differs from this one, a setting each."""
-        before = directory.determining(record.config)
-        now = directory.determining(directory.settings(self.run))
+        before = reading.determining(record.config)
+        now = reading.determining(directory.settings(self.run))
         return [
             f"{key} was {before.get(key)!r} and is {now.get(key)!r}"
             for key in before | now

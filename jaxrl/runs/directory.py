@@ -10,14 +10,15 @@ import platform
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import yaml
 
 from jaxrl.policy import Policy
-from jaxrl.runs.reading import FAILURE, LOCK, parsed
+from jaxrl.runs.reading import FAILURE, LOCK, determining, parsed
 from jaxrl.runs.refusal import Refused
 from jaxrl.runs.spec import OWN, Run, make
 from jaxrl.types import EnvSpec
@@ -161,6 +162,10 @@ def description(run: Run) -> str:
 def described(run: Run) -> dict[str, Any]:
     """Everything that determines the run, and what it ran on."""
     machine = {
+        "system": platform.platform(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "devices": [device.device_kind for device in jax.devices()],
         "python": platform.python_version(),
         "threads": int(os.environ.get("NPROC", os.cpu_count() or 1)),
         "commit": _commit(),
@@ -181,10 +186,14 @@ def settings(run: Run) -> dict[str, Any]:
     return own | {"settings": plain}
 
 
-def determining(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings in a config.yaml on which a run's results depend."""
-    own = ("algo", "env", "seed", "steps", "env_kwargs")
-    return {name: config.get(name) for name in own} | config["settings"]
+def _processor() -> str:
+    """Its name, as Linux tells it; elsewhere only its kind."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2] for line in lines if line.startswith("model name")]
+    return names[0].strip() if names else platform.machine()
 
 
 def _versions() -> dict[str, str]:

@@ -33,19 +33,21 @@ def overview(path: Path) -> Overview:
     age = max(time.time() - _latest_sign(path), 0.0)
     try:
         record = reading.record(path)
-        return _read(record)._replace(age=age, size=size)
+        return glance(record)._replace(age=age, size=size)
     except Refused:
         return Overview(str(path), "damaged", age=age, size=size)
 
 
-def _read(record: Record) -> Overview:
+def glance(record: Record) -> Overview:
+    """Of a run that can be read, without its age and size."""
     progress = record.progress
+    steps = progress.get("TotalEnvInteracts", np.zeros(1))
     returns = reading.returns(progress)
     known = returns[~np.isnan(returns)]
     return Overview(
         str(record.path),
         record.state,
-        int(progress["TotalEnvInteracts"][-1]) if progress else 0,
+        int(np.nan_to_num(steps[-1])),
         record.total_steps,
         float(known[-1]) if len(known) else None,
         float(known.max()) if len(known) else None,

@@ -53,8 +53,9 @@ class Record:
     @property
     def total_steps(self) -> int:
         """With which it is finished; an on-policy run fills its last epoch."""
-        steps = self.setting("steps")
-        return steps or self.setting("steps_per_epoch") * self.setting("epochs")
+        known = map(self.setting, ("steps", "steps_per_epoch", "epochs"))
+        steps, per_epoch, epochs = (x if isinstance(x, int) else 0 for x in known)
+        return steps or per_epoch * epochs
 
     @property
     def state(self) -> State:
@@ -84,6 +85,12 @@ class Record:
             raise Refused(str(error)) from None
         except OSError as error:
             raise Refused(f"cannot read {path}: {error.strerror}") from None
+
+
+def determining(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings in a config.yaml on which a run's results depend."""
+    own = ("algo", "env", "seed", "steps", "env_kwargs")
+    return {name: config.get(name) for name in own} | config["settings"]
 
 
 def returns(progress: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -1,0 +1,185 @@
+// The runs, their curves, and which of them are seen.
+
+const DATA = JSON.parse(byId("data").textContent);
+const inOrder = (a, b) => String(a).localeCompare(String(b), undefined, {numeric: true});
+const RUNS = DATA.runs
+  .sort((a, b) => inOrder(a.name, b.name))
+  .map((run, index) => ({settings: {}, curves: [], ...run, index}));
+const PERFORMANCE = DATA.columns[0];
+const FACTS = ["name", "group", "state", "env", "taken", "last", "best", "seconds", "speed"];
+
+const view = {
+  x: DATA.columns.includes("TotalEnvInteracts") ? "TotalEnvInteracts" : DATA.columns[1],
+  y: PERFORMANCE,
+  colour: "group",
+  together: "run",
+  smooth: 1,
+  log: false,
+  filter: "",
+  ranges: new Map(), // of the parallel axes, by their key
+  picked: new Set(),
+  hovered: null,
+};
+
+// A setting, or what else a column of the table holds.
+const fact = (run, key) =>
+  FACTS.includes(key) ? run[key] : own(run.settings, key) ?? own(DATA.common, key);
+
+// Not what all objects have, whatever a stranger called a setting.
+const own = (object, key) => (Object.hasOwn(object, key) ? object[key] : undefined);
+
+const distinct = (values) => [...new Set(values)];
+
+const label = (column) => own(DATA.labels, column) || column;
+
+const unpacked = new Map();
+
+// Four characters are the upper three bytes of a float32.
+function curve(place) {
+  if (!unpacked.has(place)) {
+    const bytes = atob(DATA.curves[place]);
+    const values = new Float32Array(bytes.length / 3);
+    const word = new DataView(new ArrayBuffer(4));
+    for (let i = 0; i < values.length; i++) {
+      for (let j = 0; j < 3; j++) word.setUint8(j, bytes.charCodeAt(3 * i + j));
+      values[i] = word.getFloat32(0);
+    }
+    unpacked.set(place, values);
+  }
+  return unpacked.get(place);
+}
+
+// The points at which both columns are known.
+function series(run, x, y) {
+  const [xPlace, yPlace] = [x, y].map((name) => run.curves[DATA.columns.indexOf(name)]);
+  const points = {xs: [], ys: []};
+  if (!(xPlace >= 0 && yPlace >= 0)) return points;
+  const [xs, ys] = [curve(xPlace), curve(yPlace)];
+  for (let i = 0; i < xs.length; i++) {
+    if (!Number.isFinite(xs[i]) || !Number.isFinite(ys[i])) continue;
+    points.xs.push(xs[i]);
+    points.ys.push(ys[i]);
+  }
+  return points;
+}
+
+// The moving average, over fewer points at the ends.
+function smoothed(values, width) {
+  const reach = (width - 1) / 2;
+  return values.map((_, i) => {
+    const near = values.slice(Math.max(0, Math.ceil(i - reach)), Math.floor(i + reach) + 1);
+    return near.reduce((sum, value) => sum + value, 0) / near.length;
+  });
+}
+
+function at(xs, ys, x) {
+  const i = xs.findIndex((value) => value >= x);
+  if (i <= 0) return ys[i < 0 ? ys.length - 1 : 0];
+  const share = (x - xs[i - 1]) / (xs[i] - xs[i - 1] || 1);
+  return ys[i - 1] + share * (ys[i] - ys[i - 1]);
+}
+
+// Mean and range of several curves, as far as all of them go.
+function averaged(parts) {
+  const start = Math.max(...parts.map(({xs}) => xs[0]));
+  const end = Math.min(...parts.map(({xs}) => xs[xs.length - 1]));
+  const longest = parts.reduce((a, b) => (a.xs.length >= b.xs.length ? a : b));
+  const xs = longest.xs.filter((x) => x >= start && x <= end);
+  const all = xs.map((x) => parts.map((part) => at(part.xs, part.ys, x)));
+  return {
+    xs,
+    ys: all.map((values) => values.reduce((a, b) => a + b, 0) / values.length),
+    low: all.map((values) => Math.min(...values)),
+    high: all.map((values) => Math.max(...values)),
+  };
+}
+
+// Which runs are seen
+
+const plain = (text) => String(text).toLowerCase().replace(/[\s"]+/g, "");
+
+function comparison(key, sign, wanted) {
+  const number = Number(wanted);
+  return (run) => {
+    const value = fact(run, key);
+    if (sign === "<") return known(value) && value < number;
+    if (sign === ">") return known(value) && value > number;
+    const numbers = typeof value === "number" && wanted !== "" && !Number.isNaN(number);
+    const equal = numbers ? value === number : plain(value ?? "") === plain(wanted);
+    return equal === (sign === "=");
+  };
+}
+
+function mention(word) {
+  return (run) => {
+    const words = [...FACTS.map((key) => run[key]), run.cause, ...Object.values(run.settings)];
+    return words.some((value) => known(value) && plain(value).includes(plain(word)));
+  };
+}
+
+// Every word of the filter as a test of a run.
+function tests(filter) {
+  const keys = [...FACTS, ...DATA.differing, ...Object.keys(DATA.common)];
+  const words = filter.match(/(?:"[^"]*"?|[^\s"])+/g) || [];
+  return words.map((word) => {
+    const [, key, sign, value] = word.match(/^(.+?)(!=|=|<|>)(.*)$/) || [];
+    const bare = (text) => text.replace(/"/g, "");
+    if (key && keys.includes(bare(key))) return comparison(bare(key), sign, bare(value));
+    return mention(bare(word));
+  });
+}
+
+function within(run) {
+  return [...view.ranges].every(([key, holds]) => holds(fact(run, key)));
+}
+
+function seen() {
+  const all = tests(view.filter);
+  return RUNS.filter((run) => all.every((test) => test(run)) && within(run));
+}
+
+// Colours
+
+const DASHES = [[], [2, 3], [8, 3, 2, 3]];
+const SCALE = [[44, 127, 184], [150, 150, 150], [230, 128, 26]]; // told apart by all
+const numeric = (values) => values.every((value) => typeof value === "number");
+
+function blend(share) {
+  const place = Math.min(Math.max(share, 0), 1) * (SCALE.length - 1);
+  const i = Math.min(Math.floor(place), SCALE.length - 2);
+  const mix = SCALE[i].map((low, j) => low + (place - i) * (SCALE[i + 1][j] - low));
+  return `rgb(${mix.map(Math.round).join(",")})`;
+}
+
+// Where a number lies between the least and the greatest; a setting's by magnitude, if
+// they span it.
+function position(values, key) {
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const wide = !FACTS.includes(key) && low > 0 && high / low >= 10;
+  const place = wide ? Math.log : (value) => value;
+  const span = place(high) - place(low) || 1;
+  return Object.assign((value) => (place(value) - place(low)) / span, {low, high, wide});
+}
+
+// The looks of runs by one fact: colour and dash of a category, or a colour of a scale.
+function looks(key) {
+  const values = distinct(RUNS.map((run) => fact(run, key)).filter(known));
+  if (numeric(values) && values.length > DATA.colours.length) {
+    const share = position(values, key);
+    const of = (run) => known(fact(run, key))
+      ? {colour: blend(share(fact(run, key))), dash: []}
+      : {colour: "#888888", dash: []};
+    return {of, scale: share, values: []};
+  }
+  if (numeric(values)) values.sort((a, b) => a - b);
+  const [ink, count] = [getComputedStyle(document.body).color, DATA.colours.length];
+  const look = (value) => {
+    const i = Math.max(values.indexOf(value), 0);
+    const colour = DATA.colours[i % count];
+    return {
+      colour: colour === "#000000" ? ink : colour,
+      dash: DASHES[Math.floor(i / count) % DASHES.length],
+    };
+  };
+  return {of: (run) => look(fact(run, key)), look, scale: null, values};
+}
