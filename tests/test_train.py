@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -117,6 +118,34 @@ def test_the_columns_are_spinning_ups_in_its_order(tmp_path):
     begin += ["TotalEnvInteracts", *four("Q1Vals"), *four("Q2Vals"), *four("LogPi")]
     begin += ["LossPi", "LossQ"]
     assert list(sac)[: len(begin)] == begin
+
+
+def events(directory):
+    """Those that TensorBoard would read: records of a length, a checksum, an event."""
+    from tensorboardX.proto.event_pb2 import Event
+
+    (file,) = (directory / "tb").iterdir()
+    data = file.read_bytes()
+    while data:
+        size = int.from_bytes(data[:8], "little")
+        yield Event.FromString(data[12 : 12 + size])
+        data = data[16 + size :]
+
+
+def test_tensorboard_shows_curves_and_settings_as_one_run(tmp_path):
+    from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData
+
+    run = train(tmp_path, "ppo", "CartPole-v1", gamma=0.9, target_kl=math.inf)
+    values = [value for event in events(run.directory) for value in event.summary.value]
+    content = [value.metadata.plugin_data.content for value in values[:2]]
+    experiment, start = map(HParamsPluginData.FromString, content)
+    shown = start.session_start_info.hparams
+    assert shown["gamma"].number_value == 0.9
+    assert shown["env"].string_value == "CartPole-v1"
+    assert shown["target_kl"].string_value == "inf"
+    assert [m.name.tag for m in experiment.experiment.metric_infos] == ["AverageEpRet"]
+    rewards = [x.simple_value for x in values if x.tag == "AverageEpRet"]
+    assert rewards == pytest.approx([row["AverageEpRet"] for row in run.history])
 
 
 def test_the_directory_says_all_that_determines_the_run(tmp_path):

@@ -6,10 +6,13 @@ from pathlib import Path
 
 from jaxrl.cli import flags
 from jaxrl.runs import reading
+from jaxrl.runs.reading import Record
 from jaxrl.runs.refusal import Refused
-from jaxrl.show import curves, plot
+from jaxrl.show import curves, plot, plot_suite, suite
 from jaxrl.show.curves import Curve, Panel, View
 from jaxrl.show.statistics import ESTIMATES
+
+Picture = tuple[plot.Size, plot.Drawing]
 
 
 def main(arguments: list[str]) -> int:
@@ -27,17 +30,44 @@ def main(arguments: list[str]) -> int:
         facet="" if given.facet == "none" else given.facet,
         legend=given.legend,
     )
-    panels = curves.panels(runs, view)
-    references = _references(panels, view) if given.ref else [[] for _ in panels]
-    _note(panels, waiting)
+    _note_waiting(waiting)
+    picture = _suite(runs, view, given) if given.suite else _curves(runs, view, given)
     if given.output or not given.show:
-        output = given.output or Path("curves.png")
+        output = given.output or Path("suite.png" if given.suite else "curves.png")
         with flags.writing(output, plot.SUFFIXES) as path:
-            plot.save(path, panels, references, view)
+            plot.save(path, *picture)
         print(f"{output}: {len(runs)} {'run' if len(runs) == 1 else 'runs'}")
     if given.show:
-        plot.show(panels, references, view)
+        plot.show(*picture)
     return 0
+
+
+def _curves(runs: list[Record], view: View, given: argparse.Namespace) -> Picture:
+    panels = curves.panels(runs, view)
+    references = _references(panels, view) if given.ref else [[] for _ in panels]
+    _note_cut(panels)
+    return plot.size(panels), lambda figure: plot.draw(figure, panels, references, view)
+
+
+def _suite(runs: list[Record], view: View, given: argparse.Namespace) -> Picture:
+    """Its numbers are also printed."""
+    if given.ref or given.count or len(given.y) > 1:
+        raise Refused(
+            "--suite compares groups by one column: no --ref, --count, -y A B"
+        )
+    found = suite.gathered(runs, view)
+    width = max(map(len, found.scores))
+    for label, scores in found.scores.items():
+        values = suite.aggregates(scores).items()
+        cells = [f"{name} {_interval(one)}" for name, one in values]
+        print(f"{label:{width}}  {'  '.join(cells)}")
+    for (ours, theirs), one in suite.pairs(found).items():
+        print(f"P({ours} > {theirs})  {_interval(one)}")
+    return plot_suite.size(found), lambda figure: plot_suite.draw(figure, found)
+
+
+def _interval(one: suite.Estimate) -> str:
+    return f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]"
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -83,8 +113,11 @@ def _add_how(parser: flags.Parser) -> None:
     facet = "setting with a panel for each value, or none [env]"
     add("--facet", metavar="SETTING", default="env", help=facet)
     add("--ref", choices=["spinup"], help="Spinning Up's published curves beside them")
-    file = "a .png, .svg or .pdf [curves.png]"
+    file = "a .png, .svg or .pdf [curves.png, or suite.png]"
     add("-o", "--output", type=Path, metavar="FILE", help=file)
+    suite_help = "aggregates over environments instead of curves: IQM, performance "
+    suite_help += "profiles, probability of improvement"
+    add("--suite", action="store_true", help=suite_help)
     add("--show", action="store_true", help="open a window; no file, unless -o asks")
 
 
@@ -98,10 +131,14 @@ def _references(panels: list[Panel], view: View) -> list[list[Curve]]:
     return found
 
 
-def _note(panels: list[Panel], waiting: list[str]) -> None:
+def _note_waiting(waiting: list[str]) -> None:
     """What the picture leaves out."""
     if waiting:
         print(f"jaxrl: no data yet from {', '.join(waiting)}", file=sys.stderr)
+
+
+def _note_cut(panels: list[Panel]) -> None:
+    """Which curves could be longer."""
     cut = [c for panel in panels for c in panel.curves if c.x[-1] < c.latest]
     for label in dict.fromkeys(curve.label for curve in cut):
         print(

@@ -15,6 +15,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from jaxrl.runs.columns import RETURNS
+
 Row = dict[str, float | int | None]
 
 
@@ -71,7 +73,13 @@ class Logger:
         self._stats: dict[str, Stats] = {}
         self.csv = Csv(directory / "progress.csv")
         self.history = self.csv.rows()
-        self._sinks: list[Any] = [self.csv, Board(directory / "tb", step)]
+        self._board = Board(directory / "tb", step)
+        self._sinks: list[Any] = [self.csv, self._board]
+
+    def describe(self, settings: Mapping[str, Any]) -> None:
+        """Shows the settings in TensorBoard, beside the returns."""
+        columns = [column for name in self.names for column in self._columns(name)]
+        self._board.describe(settings, [name for name in RETURNS if name in columns])
 
     def add_sink(self, sink: Any) -> None:
         """Anything with `write(row, step)` and `close()`."""
@@ -189,6 +197,19 @@ class Board:
 
         self._writer = SummaryWriter(str(directory), purge_step=step or None)
 
+    def describe(self, settings: Mapping[str, Any], metrics: Iterable[str]) -> None:
+        """The run as a row of the tab HPARAMS, with these metrics.
+
+        Written among the run's own events; `add_hparams` would make a second run.
+        """
+        from tensorboardX.summary import hparams
+
+        shown = {name: _as_hparam(value) for name, value in settings.items()}
+        experiment, start, _ = hparams(shown, dict.fromkeys(metrics))
+        for summary in (experiment, start):
+            self._writer.file_writer.add_summary(summary)
+        self._writer.flush()
+
     def write(self, row: Row, step: int) -> None:
         for name, value in row.items():
             if value is not None:
@@ -200,6 +221,14 @@ class Board:
             self._writer.close()
         except OSError:  # told already; and it would be tried again at exit
             self._writer.file_writer.event_writer._closed = True
+
+
+def _as_hparam(value: Any) -> Any:
+    """Whatever TensorBoard cannot show as a number, in words."""
+    if isinstance(value, bool | str) or value is None:
+        return value
+    number = isinstance(value, int | float) and math.isfinite(value)
+    return value if number else str(value)
 
 
 class Wandb:

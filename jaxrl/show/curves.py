@@ -101,21 +101,28 @@ def with_data(runs: Iterable[Record]) -> tuple[list[Record], list[str]]:
 
 def panels(runs: Sequence[Record], view: View) -> list[Panel]:
     """One for each column of `view.ys` and each environment, the latter inside."""
-    for key in (*view.group, *([view.facet] if view.facet else [])):
+    if view.facet:
+        _refuse_unknown_setting(runs, view.facet)
+    names = renamed(runs, view)
+    facets = parted(runs, lambda run: _named(run, view.facet) if view.facet else "")
+    return [
+        _panel(title, y, members, view, names)
+        for y in view.ys
+        for title, members in facets.items()
+    ]
+
+
+def renamed(runs: Sequence[Record], view: View) -> dict[str, str]:
+    """What each label is called in the legend."""
+    for key in view.group:
         _refuse_unknown_setting(runs, key)
-    labels = list(_parted(runs, lambda run: _label(run, view)))
+    labels = list(parted(runs, lambda run: label(run, view)))
     if view.legend and len(view.legend) != len(labels):
         raise Refused(
             f"--legend has {len(view.legend)} names, but there are {len(labels)} "
             f"curves: {', '.join(labels)}"
         )
-    renamed = dict(zip(labels, view.legend or labels, strict=True))
-    facets = _parted(runs, lambda run: _named(run, view.facet) if view.facet else "")
-    return [
-        _panel(title, y, members, view, renamed)
-        for y in view.ys
-        for title, members in facets.items()
-    ]
+    return dict(zip(labels, view.legend or labels, strict=True))
 
 
 def _refuse_unknown_setting(runs: Sequence[Record], name: str) -> None:
@@ -125,16 +132,18 @@ def _refuse_unknown_setting(runs: Sequence[Record], name: str) -> None:
     raise Refused(f"the runs have no setting {name!r}{suggestion(name, known)}")
 
 
-def _parted(
+def parted(
     runs: Iterable[Record], key: Callable[[Record], str]
 ) -> dict[str, list[Record]]:
+    """The runs by what `key` says of them, in the order found."""
     parts: dict[str, list[Record]] = {}
     for run in runs:
         parts.setdefault(key(run), []).append(run)
     return parts
 
 
-def _label(run: Record, view: View) -> str:
+def label(run: Record, view: View) -> str:
+    """What its curve is called."""
     if view.each_run:
         return run.name
     parts = [_named(run, key) for key in view.group]
@@ -155,10 +164,10 @@ def _panel(
     y: str,
     runs: Sequence[Record],
     view: View,
-    renamed: dict[str, str],
+    names: dict[str, str],
 ) -> Panel:
-    groups = _parted(runs, lambda run: renamed[_label(run, view)])
-    curves = [_curve(label, group, y, view) for label, group in groups.items()]
+    groups = parted(runs, lambda run: names[label(run, view)])
+    curves = [_curve(name, group, y, view) for name, group in groups.items()]
     return Panel(title, y, {run.config["env"] for run in runs}, curves)
 
 

@@ -1,6 +1,6 @@
 """Draws learning curves: to a file without a display, or in a window."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,20 +46,21 @@ BANDS = {
 }
 
 
-def save(
-    path: Path, panels: Sequence[Panel], references: Sequence[list[Curve]], view: View
-) -> None:
+Size = tuple[float, float]
+Drawing = Callable[[Any], None]  # onto a figure
+Styles = dict[str, tuple[str, str]]  # colour and dash by label
+
+
+def save(path: Path, size: Size, drawing: Drawing) -> None:
     """Writes the picture, in the format that the name ends in."""
     matplotlib = _matplotlib()
     with matplotlib.rc_context(STYLE):
-        figure = matplotlib.figure.Figure(_size(panels), layout="constrained")
-        draw(figure, panels, references, view)
+        figure = matplotlib.figure.Figure(size, layout="constrained")
+        drawing(figure)
         figure.savefig(path, dpi=160)
 
 
-def show(
-    panels: Sequence[Panel], references: Sequence[list[Curve]], view: View
-) -> None:
+def show(size: Size, drawing: Drawing) -> None:
     """Opens a window, until it is closed."""
     matplotlib = _matplotlib()
     import matplotlib.pyplot as plt
@@ -67,8 +68,8 @@ def show(
     if plt.get_backend().lower() == "agg":
         raise Refused("there is no display for --show; write a file with -o")
     with matplotlib.rc_context(STYLE):
-        figure = plt.figure(figsize=_size(panels), layout="constrained")
-        draw(figure, panels, references, view)
+        figure = plt.figure(figsize=size, layout="constrained")
+        drawing(figure)
         plt.show()
 
 
@@ -88,7 +89,8 @@ def _columns(panels: Sequence[Panel]) -> int:
     return facets if 1 < facets < len(panels) else min(3, len(panels))
 
 
-def _size(panels: Sequence[Panel]) -> tuple[float, float]:
+def size(panels: Sequence[Panel]) -> Size:
+    """Of the figure, in inches."""
     columns = _columns(panels)
     rows = -(-len(panels) // columns)
     labels = {curve.label for panel in panels for curve in panel.curves}
@@ -102,9 +104,9 @@ def draw(
     figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
     columns = _columns(panels)
     axes = figure.subplots(-(-len(panels) // columns), columns, squeeze=False).ravel()
-    looks = _looks(panels)
+    styles = looks([curve.label for panel in panels for curve in panel.curves])
     for axis, panel, reference in zip(axes, panels, references, strict=False):
-        _draw_panel(axis, panel, reference, view, looks)
+        _draw_panel(axis, panel, reference, view, styles)
     for axis in axes[len(panels) :]:
         axis.set_visible(False)
     handles: dict[str, Any] = {}
@@ -132,12 +134,11 @@ def _counted(label: str, curves: Sequence[Curve]) -> str:
     return f"{label} ({'-'.join(map(str, {counts[0]: 0, counts[-1]: 0}))} runs)"
 
 
-def _looks(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
+def looks(labels: Sequence[str]) -> Styles:
     """Colour and dash of each label, the same in all panels."""
-    labels = dict.fromkeys(c.label for panel in panels for c in panel.curves)
     return {
         label: (COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)])
-        for i, label in enumerate(labels)
+        for i, label in enumerate(dict.fromkeys(labels))
     }
 
 
@@ -146,11 +147,11 @@ def _draw_panel(
     panel: Panel,
     references: list[Curve],
     view: View,
-    looks: dict[str, tuple[str, str]],
+    styles: Styles,
 ) -> None:
     colour_of: dict[str, str] = {}
     for curve in panel.curves:
-        colour, dash = looks[curve.label]
+        colour, dash = styles[curve.label]
         colour_of.setdefault(curve.algo, colour)
         _draw_curve(axis, curve, colour, dash, 0.2)
     for curve in references:

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from jaxrl import checks, envs
-from jaxrl.runs import checkpoint, directory
+from jaxrl.runs import checkpoint, directory, reading
 from jaxrl.runs.checkpoint import Saved, Store
 from jaxrl.runs.columns import columns
 from jaxrl.runs.logger import Logger, Row, Screen, Wandb
@@ -206,6 +206,7 @@ class Trainer:
         rank = 0 if isinstance(self.data, OnPolicy) else 1  # a scan stacks metrics
         names = columns(self.learner.metrics, rank, self.tests)
         self.logger = Logger(self.path, *names, self.taken)
+        self.logger.describe(reading.determining(directory.settings(self.run)))
         if saved:
             self.logger.restore(self._samples)
         self.wandb = None

@@ -157,8 +157,9 @@ function position(values, key) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const wide = !FACTS.includes(key) && low > 0 && high / low >= 10;
   const place = wide ? Math.log : (value) => value;
-  const span = place(high) - place(low) || 1;
-  return Object.assign((value) => (place(value) - place(low)) / span, {low, high, wide});
+  const span = place(high) - place(low);
+  const share = (value) => (span ? (place(value) - place(low)) / span : 0.5);
+  return Object.assign(share, {low, high, wide});
 }
 
 // The looks of runs by one fact: colour and dash of a category, or a colour of a scale.
