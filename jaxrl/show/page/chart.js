@@ -126,14 +126,14 @@ class Chart {
     pen.beginPath();
     pen.rect(EDGE.left, EDGE.top, this.scale.inner.x, this.scale.inner.y);
     pen.clip();
-    for (const line of this.inOrder()) this.drawLine(pen, line);
+    for (const line of this.stacked()) this.drawLine(pen, line);
     if (this.near) this.drawPoint(pen);
     if (this.drag) this.drawDrag(pen);
     pen.restore();
   }
 
   // What is looked at comes last, and so on top.
-  inOrder() {
+  stacked() {
     const weight = (line) => this.stands(line) + (line === this.near?.line ? 1 : 0);
     return [...this.lines].sort((a, b) => weight(a) - weight(b));
   }
