@@ -100,7 +100,14 @@ def test_equal_curves_are_kept_once(tmp_path):
 def test_what_failed_is_told_with_its_cause(tmp_path):
     sweep(tmp_path)
     cut = tmp_path / "v0" / "v0_s0"
-    ending.printed_by(cut).write_text("epoch 1\nstopped by SIGTERM and saved; go on\n")
+    ending.printed_by(cut).write_text(
+        "epoch 1\nstopped by SIGTERM and saved; go on with\n"
+    )
+    ending.printed_by(tmp_path / "v1" / "v1_s0").write_text("epoch 1\nepoch 2\n")
+    starting = tmp_path / "v8" / "v8_s0"
+    starting.parent.mkdir()
+    starting.with_suffix(".yaml").write_text("algo: ppo")
+    ending.printed_by(starting).write_text("")
     absent = tmp_path / "v9" / "v9_s0"
     absent.parent.mkdir()
     absent.with_suffix(".yaml").write_text("algo: ppo")
@@ -109,9 +116,10 @@ def test_what_failed_is_told_with_its_cause(tmp_path):
         run["name"]: (run["state"], run["cause"]) for run in told(tmp_path)["runs"]
     }
     assert causes["v3_s1"] == ("failed", "LossPi is not a number")
-    assert causes["v0_s0"][1] == "stopped by SIGTERM and saved; go on"
+    assert causes["v0_s0"][1] == "stopped by SIGTERM and saved"
     assert causes["v9_s0"] == ("failed", "there is no environment Nope-v0")
-    assert causes["v1_s0"] == ("interrupted", "")
+    assert causes["v1_s0"] == ("interrupted", "")  # it was killed in mid-sentence
+    assert "v8_s0" not in causes
 
 
 def test_a_damaged_run_does_not_hide_the_others(tmp_path, capsys):
@@ -331,6 +339,8 @@ def test_curves_are_read_by_hovering_and_zoomed_by_dragging(opened):
     assert 1000 < low < 3000 < high < 5000
     page.click(".reset")
     assert page.run("charts[0].box.x") == pytest.approx([1000, 5000], rel=1e-4)
+    axes = "[...byId('choose-x').options].map((option) => option.value)"
+    assert page.run(axes) == ["TotalEnvInteracts", "AverageEpRet", "Time"]  # what grows
     for key, value in (("y", "LossPi"), ("x", "Time")):
         page.run(f"byId('choose-{key}').value = '{value}'")
         page.run(f"byId('choose-{key}').dispatchEvent(new Event('change'))")

@@ -9,7 +9,7 @@ from jaxrl.runs.reading import FAILURE
 def cause(run: Path) -> str:
     """As the run left it in its directory or, in a grid, printed it; "" if neither."""
     noted = _text(run / FAILURE).strip()
-    return noted or last_words(_text(printed_by(run)))
+    return noted or (_told(_text(printed_by(run))) or [""])[-1]
 
 
 def printed_by(run: Path) -> Path:
@@ -19,13 +19,20 @@ def printed_by(run: Path) -> Path:
 
 def last_words(printed: str) -> str:
     """The last line in which jaxrl told its end, or else the last line."""
-    lines = [line.strip() for line in printed.splitlines() if line.strip()]
-    own = [line for line in lines if line.startswith(("jaxrl: ", "stopped by "))]
-    return (own or lines or [""])[-1].removeprefix("jaxrl: ")
+    return (_told(printed) or _lines(printed) or [""])[-1]
+
+
+def _told(printed: str) -> list[str]:
+    own = [x for x in _lines(printed) if x.startswith(("jaxrl: ", "stopped by "))]
+    return [x.removeprefix("jaxrl: ").removesuffix("; go on with") for x in own]
+
+
+def _lines(printed: str) -> list[str]:
+    return [line.strip() for line in printed.splitlines() if line.strip()]
 
 
 def never_begun(roots: Iterable[Path]) -> list[Path]:
-    """Where runs of a grid would be that printed something and came no further."""
+    """Where runs of a grid would be that told their end before they began."""
     settings = {
         file.with_suffix("").resolve(): file.with_suffix("")
         for root in roots
@@ -34,7 +41,7 @@ def never_begun(roots: Iterable[Path]) -> list[Path]:
     return [
         run
         for run in settings.values()
-        if printed_by(run).exists() and not (run / "config.yaml").exists()
+        if not (run / "config.yaml").exists() and _told(_text(printed_by(run)))
     ]
 
 

@@ -7,7 +7,8 @@ function ticks(low, high, count) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((n) => n * power).find((size) => size >= rough);
   const found = [];
-  for (let i = Math.ceil(low / step); i * step <= high + step * 1e-9; i++) found.push(i * step);
+  for (let i = Math.ceil(low / step); i * step <= high + step * 1e-9; i++)
+    found.push(i * step);
   return found;
 }
 
@@ -22,8 +23,11 @@ class Chart {
     Object.assign(this, {title, onPick, onHover, lines: [], zoom: null, drag: null});
     this.canvas = element("canvas", {role: "img", tabindex: 0});
     this.tip = element("div", {class: "tip", hidden: ""});
-    this.reset = element("button", {type: "button", class: "reset", hidden: "",
-      onclick: () => this.zoomTo(null)}, "Show all");
+    this.reset = element(
+      "button",
+      {type: "button", class: "reset", hidden: "", onclick: () => this.zoomTo(null)},
+      "Show all",
+    );
     const head = element("h3", {}, title);
     this.node = element("figure", {}, head, this.reset, this.canvas, this.tip);
     const on = (name, act) => this.canvas.addEventListener(name, act);
@@ -39,8 +43,11 @@ class Chart {
 
   show(lines) {
     this.lines = lines;
-    this.canvas.setAttribute("aria-label", `${this.title}: ${label(view.y)} over ` +
-      `${label(view.x)}, ${counted(lines.length, "curve")}`);
+    this.canvas.setAttribute(
+      "aria-label",
+      `${this.title}: ${label(view.y)} over ` +
+        `${label(view.x)}, ${counted(lines.length, "curve")}`,
+    );
     this.draw();
   }
 
@@ -77,10 +84,15 @@ class Chart {
   // Between numbers and pixels.
   frame(box) {
     const [width, height] = [this.canvas.clientWidth, this.canvas.clientHeight];
-    const inner = {x: width - EDGE.left - EDGE.right, y: height - EDGE.top - EDGE.bottom};
+    const inner = {
+      x: width - EDGE.left - EDGE.right,
+      y: height - EDGE.top - EDGE.bottom,
+    };
     const [spanX, spanY] = [box.x[1] - box.x[0], box.y[1] - box.y[0]];
     return {
-      width, height, inner,
+      width,
+      height,
+      inner,
       x: (value) => EDGE.left + ((value - box.x[0]) / spanX) * inner.x,
       y: (value) => EDGE.top + (1 - (this.height(value) - box.y[0]) / spanY) * inner.y,
       backX: (pixel) => box.x[0] + ((pixel - EDGE.left) / inner.x) * spanX,
@@ -96,7 +108,11 @@ class Chart {
     const pen = this.canvas.getContext("2d");
     pen.scale(density, density);
     const style = getComputedStyle(this.canvas);
-    this.ink = {text: style.color, grid: style.getPropertyValue("--line"), font: style.fontFamily};
+    this.ink = {
+      text: style.color,
+      grid: style.getPropertyValue("--line"),
+      font: style.fontFamily,
+    };
     this.box = this.zoom || this.extent();
     if (!this.box) {
       pen.fillStyle = this.ink.text;
@@ -110,14 +126,14 @@ class Chart {
     pen.beginPath();
     pen.rect(EDGE.left, EDGE.top, this.scale.inner.x, this.scale.inner.y);
     pen.clip();
-    for (const line of this.inOrder()) this.drawLine(pen, line);
+    for (const line of this.stacked()) this.drawLine(pen, line);
     if (this.near) this.drawPoint(pen);
     if (this.drag) this.drawDrag(pen);
     pen.restore();
   }
 
   // What is looked at comes last, and so on top.
-  inOrder() {
+  stacked() {
     const weight = (line) => this.stands(line) + (line === this.near?.line ? 1 : 0);
     return [...this.lines].sort((a, b) => weight(a) - weight(b));
   }
@@ -171,13 +187,15 @@ class Chart {
     pen.lineWidth = stands ? 2.5 : many ? 1.1 : 1.7;
     pen.setLineDash(line.dash);
     this.path(pen, line.xs, line.ys);
-    if (line.xs.length === 1) pen.fillRect(this.scale.x(line.xs[0]) - 3, this.scale.y(line.ys[0]) - 3, 6, 6);
+    if (line.xs.length === 1)
+      pen.fillRect(this.scale.x(line.xs[0]) - 3, this.scale.y(line.ys[0]) - 3, 6, 6);
     pen.stroke();
     pen.setLineDash([]);
     if (line.low) {
       pen.globalAlpha *= 0.16;
       this.path(pen, line.xs, line.high);
-      for (let i = line.xs.length - 1; i >= 0; i--) pen.lineTo(this.scale.x(line.xs[i]), this.scale.y(line.low[i]));
+      for (let i = line.xs.length - 1; i >= 0; i--)
+        pen.lineTo(this.scale.x(line.xs[i]), this.scale.y(line.low[i]));
       pen.fill();
     }
     pen.globalAlpha = 1;
@@ -201,7 +219,9 @@ class Chart {
 
   drawDrag(pen) {
     const {from, to, flat} = this.drag;
-    const [top, bottom] = flat ? [EDGE.top, EDGE.top + this.scale.inner.y] : [from.y, to.y];
+    const [top, bottom] = flat
+      ? [EDGE.top, EDGE.top + this.scale.inner.y]
+      : [from.y, to.y];
     pen.globalAlpha = 0.15;
     pen.fillStyle = this.ink.text;
     pen.fillRect(from.x, top, to.x - from.x, bottom - top);
@@ -230,7 +250,9 @@ class Chart {
       Object.assign(this.drag, {to, flat: Math.abs(to.y - this.drag.from.y) < 24});
     }
     this.near = this.nearest(to);
-    this.onHover(this.near && this.near.line.runs.length === 1 ? this.near.line.runs[0] : null);
+    this.onHover(
+      this.near && this.near.line.runs.length === 1 ? this.near.line.runs[0] : null,
+    );
     this.tell();
     this.draw();
   }
@@ -248,7 +270,10 @@ class Chart {
   chosen({from, to, flat}) {
     const order = (a, b) => [Math.min(a, b), Math.max(a, b)];
     const x = order(this.scale.backX(from.x), this.scale.backX(to.x));
-    return {x, y: flat ? this.box.y : order(this.scale.backY(from.y), this.scale.backY(to.y))};
+    return {
+      x,
+      y: flat ? this.box.y : order(this.scale.backY(from.y), this.scale.backY(to.y)),
+    };
   }
 
   leave() {
@@ -262,7 +287,8 @@ class Chart {
     let [found, least] = [null, 30 ** 2];
     for (const line of this.lines) {
       for (let i = 0; i < line.xs.length; i++) {
-        const far = (this.scale.x(line.xs[i]) - x) ** 2 + (this.scale.y(line.ys[i]) - y) ** 2;
+        const far =
+          (this.scale.x(line.xs[i]) - x) ** 2 + (this.scale.y(line.ys[i]) - y) ** 2;
         if (far < least) [found, least] = [{line, i}, far];
       }
     }
@@ -273,10 +299,19 @@ class Chart {
     this.tip.hidden = !this.near;
     if (!this.near) return;
     const {line, i} = this.near;
-    const row = (name, value) => element("div", {}, `${name}: `, element("b", {}, value));
-    const rows = [row(label(view.y), shortly(line.ys[i])), row(label(view.x), shortly(line.xs[i]))];
+    const row = (name, value) =>
+      element("div", {}, `${name}: `, element("b", {}, value));
+    const rows = [
+      row(label(view.y), shortly(line.ys[i])),
+      row(label(view.x), shortly(line.xs[i])),
+    ];
     if (line.low && line.runs.length > 1)
-      rows.push(row(counted(line.runs.length, "run"), `${shortly(line.low[i])} to ${shortly(line.high[i])}`));
+      rows.push(
+        row(
+          counted(line.runs.length, "run"),
+          `${shortly(line.low[i])} to ${shortly(line.high[i])}`,
+        ),
+      );
     for (const key of line.runs.length === 1 ? DATA.differing.slice(0, 8) : [])
       rows.push(row(key, said(fact(line.runs[0], key))));
     this.tip.replaceChildren(element("strong", {}, line.label), ...rows);

@@ -1,15 +1,25 @@
 // The runs, their curves, and which of them are seen.
 
 const DATA = JSON.parse(byId("data").textContent);
-const inOrder = (a, b) => String(a).localeCompare(String(b), undefined, {numeric: true});
+const inOrder = (a, b) =>
+  String(a).localeCompare(String(b), undefined, {numeric: true});
 const RUNS = DATA.runs
   .sort((a, b) => inOrder(a.name, b.name))
   .map((run, index) => ({settings: {}, curves: [], ...run, index}));
 const PERFORMANCE = DATA.columns[0];
-const FACTS = ["name", "group", "state", "env", "taken", "last", "best", "seconds", "speed"];
+const FACTS = [
+  "name",
+  "group",
+  "state",
+  "env",
+  "taken",
+  "last",
+  "best",
+  "seconds",
+  "speed",
+];
 
 const view = {
-  x: DATA.columns.includes("TotalEnvInteracts") ? "TotalEnvInteracts" : DATA.columns[1],
   y: PERFORMANCE,
   colour: "group",
   together: "run",
@@ -23,7 +33,7 @@ const view = {
 
 // A setting, or what else a column of the table holds.
 const fact = (run, key) =>
-  FACTS.includes(key) ? run[key] : own(run.settings, key) ?? own(DATA.common, key);
+  FACTS.includes(key) ? run[key] : (own(run.settings, key) ?? own(DATA.common, key));
 
 // Not what all objects have, whatever a stranger called a setting.
 const own = (object, key) => (Object.hasOwn(object, key) ? object[key] : undefined);
@@ -49,6 +59,19 @@ function curve(place) {
   return unpacked.get(place);
 }
 
+// What may be the x axis: it never falls along a run, and somewhere it rises.
+function grows(name) {
+  const place = DATA.columns.indexOf(name);
+  const places = distinct(RUNS.map((run) => run.curves[place])).filter((p) => p >= 0);
+  const falls = (values) => values.some((value, i) => value < values[i - 1]);
+  const rises = (values) =>
+    values[values.length - 1] > values[0] || values.length === 1;
+  return !places.some((p) => falls(curve(p))) && places.some((p) => rises(curve(p)));
+}
+
+const GROWING = DATA.columns.slice(1).filter(grows);
+view.x = GROWING.find((name) => name === "TotalEnvInteracts") || GROWING[0];
+
 // The points at which both columns are known.
 function series(run, x, y) {
   const [xPlace, yPlace] = [x, y].map((name) => run.curves[DATA.columns.indexOf(name)]);
@@ -67,7 +90,10 @@ function series(run, x, y) {
 function smoothed(values, width) {
   const reach = (width - 1) / 2;
   return values.map((_, i) => {
-    const near = values.slice(Math.max(0, Math.ceil(i - reach)), Math.floor(i + reach) + 1);
+    const near = values.slice(
+      Math.max(0, Math.ceil(i - reach)),
+      Math.floor(i + reach) + 1,
+    );
     return near.reduce((sum, value) => sum + value, 0) / near.length;
   });
 }
@@ -96,7 +122,10 @@ function averaged(parts) {
 
 // Which runs are seen
 
-const plain = (text) => String(text).toLowerCase().replace(/[\s"]+/g, "");
+const plain = (text) =>
+  String(text)
+    .toLowerCase()
+    .replace(/[\s"]+/g, "");
 
 function comparison(key, sign, wanted) {
   const number = Number(wanted);
@@ -112,7 +141,11 @@ function comparison(key, sign, wanted) {
 
 function mention(word) {
   return (run) => {
-    const words = [...FACTS.map((key) => run[key]), run.cause, ...Object.values(run.settings)];
+    const words = [
+      ...FACTS.map((key) => run[key]),
+      run.cause,
+      ...Object.values(run.settings),
+    ];
     return words.some((value) => known(value) && plain(value).includes(plain(word)));
   };
 }
@@ -124,7 +157,8 @@ function tests(filter) {
   return words.map((word) => {
     const [, key, sign, value] = word.match(/^(.+?)(!=|=|<|>)(.*)$/) || [];
     const bare = (text) => text.replace(/"/g, "");
-    if (key && keys.includes(bare(key))) return comparison(bare(key), sign, bare(value));
+    if (key && keys.includes(bare(key)))
+      return comparison(bare(key), sign, bare(value));
     return mention(bare(word));
   });
 }
@@ -141,7 +175,11 @@ function seen() {
 // Colours
 
 const DASHES = [[], [2, 3], [8, 3, 2, 3]];
-const SCALE = [[44, 127, 184], [150, 150, 150], [230, 128, 26]]; // told apart by all
+const SCALE = [
+  [44, 127, 184],
+  [150, 150, 150],
+  [230, 128, 26],
+]; // told apart by all
 const numeric = (values) => values.every((value) => typeof value === "number");
 
 function blend(share) {
@@ -167,9 +205,10 @@ function looks(key) {
   const values = distinct(RUNS.map((run) => fact(run, key)).filter(known));
   if (numeric(values) && values.length > DATA.colours.length) {
     const share = position(values, key);
-    const of = (run) => known(fact(run, key))
-      ? {colour: blend(share(fact(run, key))), dash: []}
-      : {colour: "#888888", dash: []};
+    const of = (run) =>
+      known(fact(run, key))
+        ? {colour: blend(share(fact(run, key))), dash: []}
+        : {colour: "#888888", dash: []};
     return {of, scale: share, values: []};
   }
   if (numeric(values)) values.sort((a, b) => a - b);

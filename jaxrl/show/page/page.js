@@ -1,7 +1,9 @@
 // The sections of the page, and what happens when something is chosen.
 
 const UNFINISHED = ["failed", "interrupted", "damaged"];
-const ENVIRONMENTS = distinct(RUNS.filter((run) => run.curves.length).map((run) => run.env));
+const ENVIRONMENTS = distinct(
+  RUNS.filter((run) => run.curves.length).map((run) => run.env),
+);
 const GROUPS = distinct(RUNS.map((run) => run.group).filter(known));
 
 // What is chosen at first
@@ -17,7 +19,9 @@ function firstColour() {
 }
 
 function hasSeeds() {
-  const names = RUNS.filter((run) => known(run.group)).map((run) => `${run.env} ${run.group}`);
+  const names = RUNS.filter((run) => known(run.group)).map(
+    (run) => `${run.env} ${run.group}`,
+  );
   return distinct(names).length < names.length;
 }
 
@@ -26,16 +30,28 @@ function hasSeeds() {
 function linesOf(runs, look) {
   const parts = new Map();
   for (const run of runs) {
-    const key = {run: run.index, seeds: run.group, colour: fact(run, view.colour)}[view.together];
+    const key = {run: run.index, seeds: run.group, colour: fact(run, view.colour)}[
+      view.together
+    ];
     const {xs, ys} = series(run, view.x, view.y);
     if (!xs.length) continue;
     if (!parts.has(key)) parts.set(key, []);
-    parts.get(key).push({run, xs, ys: view.smooth > 1 ? smoothed(ys, view.smooth) : ys});
+    parts
+      .get(key)
+      .push({run, xs, ys: view.smooth > 1 ? smoothed(ys, view.smooth) : ys});
   }
   return [...parts].map(([key, members]) => {
-    const drawn = members.length > 1 ? averaged(members) : {xs: members[0].xs, ys: members[0].ys};
-    const name = members.length > 1 ? said(key) : members[0].run.name;
-    return {...drawn, label: name, runs: members.map(({run}) => run), ...look.of(members[0].run)};
+    const drawn =
+      members.length > 1 ? averaged(members) : {xs: members[0].xs, ys: members[0].ys};
+    const named = view.together === "colour" && view.colour !== "group";
+    const shared = named ? `${view.colour} ${said(key)}` : said(key);
+    const name = members.length > 1 ? shared : members[0].run.name;
+    return {
+      ...drawn,
+      label: name,
+      runs: members.map(({run}) => run),
+      ...look.of(members[0].run),
+    };
   });
 }
 
@@ -43,27 +59,62 @@ const charts = ENVIRONMENTS.map((env) => new Chart(env, pick, hover));
 
 function choice(name, key, options) {
   const items = options.map(([value, text]) =>
-    element("option", {value, selected: value === view[key] ? "" : null}, text));
+    element("option", {value, selected: value === view[key] ? "" : null}, text),
+  );
   const act = (event) => {
     view[key] = event.target.value;
     if (key === "x" || key === "y") charts.forEach((chart) => chart.zoomTo(null));
     update();
   };
-  return element("label", {}, name, element("select", {id: `choose-${key}`, onchange: act}, ...items));
+  return element(
+    "label",
+    {},
+    name,
+    element("select", {id: `choose-${key}`, onchange: act}, ...items),
+  );
 }
 
 function choices() {
   const columns = DATA.columns.map((name) => [name, label(name)]);
   const settings = DATA.differing.map((key) => [key, key]);
-  const averages = [["run", "each run"], ["seeds", "mean over seeds"], ["colour", "mean of a colour"]];
-  const smooth = element("input", {id: "choose-smooth", type: "range", min: 1, max: 31, step: 2, value: 1,
-    oninput: (event) => { view.smooth = Number(event.target.value); update(); }});
-  const log = element("input", {id: "choose-log", type: "checkbox",
-    onchange: (event) => { view.log = event.target.checked; charts.forEach((chart) => chart.zoomTo(null)); update(); }});
+  const averages = [
+    ["run", "each run"],
+    ["seeds", "mean over seeds"],
+    ["colour", "mean of a colour"],
+  ];
+  const smooth = element("input", {
+    id: "choose-smooth",
+    type: "range",
+    min: 1,
+    max: 31,
+    step: 2,
+    value: 1,
+    oninput: (event) => {
+      view.smooth = Number(event.target.value);
+      update();
+    },
+  });
+  const log = element("input", {
+    id: "choose-log",
+    type: "checkbox",
+    onchange: (event) => {
+      view.log = event.target.checked;
+      charts.forEach((chart) => chart.zoomTo(null));
+      update();
+    },
+  });
   byId("choices").append(
     choice("y", "y", columns),
-    choice("x", "x", columns.slice(1)),
-    choice("colour", "colour", [["group", "name"], ...settings, ["last", "last return"]]),
+    choice(
+      "x",
+      "x",
+      columns.filter(([name]) => GROWING.includes(name)),
+    ),
+    choice("colour", "colour", [
+      ["group", "name"],
+      ...settings,
+      ["last", "last return"],
+    ]),
     choice("lines", "together", averages),
     element("label", {}, "smooth", smooth),
     element("label", {class: "check"}, log, "log y"),
@@ -75,16 +126,39 @@ function legend(look) {
     const bar = element("i", {class: "ramp"});
     bar.style.background = `linear-gradient(90deg, ${[0, 0.5, 1].map(blend).join(",")})`;
     const scale = look.scale.wide ? " (by magnitude)" : "";
-    return [element("span", {}, shortly(look.scale.low), bar, shortly(look.scale.high), scale)];
+    return [
+      element(
+        "span",
+        {},
+        shortly(look.scale.low),
+        bar,
+        shortly(look.scale.high),
+        scale,
+      ),
+    ];
   }
   const shown = look.values.slice(0, 24).map((value) => {
     const {colour, dash} = look.look(value);
-    const line = shape("line", {x1: 0, x2: 26, y1: 6, y2: 6, stroke: colour,
-      "stroke-width": 3, "stroke-dasharray": dash.join(" ")});
+    const line = shape("line", {
+      x1: 0,
+      x2: 26,
+      y1: 6,
+      y2: 6,
+      stroke: colour,
+      "stroke-width": 3,
+      "stroke-dasharray": dash.join(" "),
+    });
     const name = view.colour === "group" ? value : `${view.colour} ${said(value)}`;
-    return element("button", {type: "button", title: "Show only these",
-      onclick: () => toggleFilter(`${view.colour}="${value}"`)},
-    shape("svg", {width: 26, height: 12}, line), name);
+    return element(
+      "button",
+      {
+        type: "button",
+        title: "Show only these",
+        onclick: () => toggleFilter(`${view.colour}="${value}"`),
+      },
+      shape("svg", {width: 26, height: 12}, line),
+      name,
+    );
   });
   const more = look.values.length - shown.length;
   return more > 0 ? [...shown, element("span", {}, `and ${more} more`)] : shown;
@@ -92,24 +166,34 @@ function legend(look) {
 
 function thinned() {
   const [points, longest] = DATA.thinned;
-  const words = longest > points
-    ? `Curves are thinned to ${points} of up to ${longest} epochs, evenly chosen; the numbers in the table are of all epochs. `
+  const words =
+    longest > points
+      ? `Curves are thinned to ${points} of up to ${longest} epochs, evenly chosen; ` +
+        "the numbers in the table are of all epochs. "
+      : "";
+  const means = hasSeeds()
+    ? "A mean ends with the shortest of its runs; its band is their range. "
     : "";
-  const means = hasSeeds() ? "A mean ends with the shortest of its runs; its band is their range. " : "";
-  return `${words}${means}Hover to read a value, drag to zoom, double-click to see all again; click a curve or a row to mark it.`;
+  return (
+    `${words}${means}Hover to read a value, drag to zoom, double-click to see all ` +
+    "again; click a curve or a row to mark it."
+  );
 }
 
 // Other sections
 
 function summary() {
   const states = distinct(RUNS.map((run) => run.state));
-  const counts = states.map((state) => `${RUNS.filter((run) => run.state === state).length} ${state}`);
+  const counts = states.map(
+    (state) => `${RUNS.filter((run) => run.state === state).length} ${state}`,
+  );
   const seconds = RUNS.reduce((sum, run) => sum + (run.seconds || 0), 0);
   const words = [`${counted(RUNS.length, "run")}: ${counts.join(", ")}`];
   words.push(cut(ENVIRONMENTS.join(", "), 80));
   if (seconds) words.push(`${clock(seconds)} of training in all`);
   const best = RUNS.filter((run) => known(run.best)).sort((a, b) => b.best - a.best)[0];
-  if (best && ENVIRONMENTS.length === 1) words.push(`best return ${shortly(best.best)}, by ${best.name}`);
+  if (best && ENVIRONMENTS.length === 1)
+    words.push(`best return ${shortly(best.best)}, by ${best.name}`);
   byId("summary").textContent = words.filter(Boolean).join(" · ");
 }
 
@@ -119,8 +203,10 @@ function causes() {
   const silent = "ended without a word: it was killed, or its machine went down";
   for (const run of ended) {
     const state = element("span", {class: `state ${run.state}`}, run.state);
-    byId("causes").append(element("dt", {title: run.path}, run.name, " ", state),
-      element("dd", {}, run.cause || silent));
+    byId("causes").append(
+      element("dt", {title: run.path}, run.name, " ", state),
+      element("dd", {}, run.cause || silent),
+    );
   }
 }
 
@@ -142,67 +228,128 @@ function valuesOf(key) {
 }
 
 function settings() {
-  const head = ["setting", "value", "", "mean last return"].map((text) => element("th", {scope: "col"}, text));
-  const rows = DATA.differing.flatMap((key) => valuesOf(key).map((cells, i) =>
-    element("tr", {class: i ? "" : "first"}, element("th", {scope: "row"}, i ? "" : key),
-      ...cells.map((text) => element("td", {}, text)))));
-  const table = element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows));
-  byId("differing").append(rows.length
-    ? element("div", {class: "wide"}, table)
-    : element("p", {class: "note"}, RUNS.length > 1 ? "All runs have the same settings." : ""));
+  const head = ["setting", "value", "", "mean last return"].map((text) =>
+    element("th", {scope: "col"}, text),
+  );
+  const rows = DATA.differing.flatMap((key) =>
+    valuesOf(key).map((cells, i) =>
+      element(
+        "tr",
+        {class: i ? "" : "first"},
+        element("th", {scope: "row"}, i ? "" : key),
+        ...cells.map((text) => element("td", {}, text)),
+      ),
+    ),
+  );
+  const table = element(
+    "table",
+    {},
+    element("thead", {}, element("tr", {}, ...head)),
+    element("tbody", {}, ...rows),
+  );
+  byId("differing").append(
+    rows.length
+      ? element("div", {class: "wide"}, table)
+      : element(
+          "p",
+          {class: "note"},
+          RUNS.length > 1 ? "All runs have the same settings." : "",
+        ),
+  );
   const common = Object.entries(DATA.common);
-  const title = RUNS.length > 1 ? `${counted(common.length, "setting")} in common` : counted(common.length, "setting");
+  const title =
+    RUNS.length > 1
+      ? `${counted(common.length, "setting")} in common`
+      : counted(common.length, "setting");
   byId("common").append(element("summary", {}, title), pairs(common));
   byId("common").open = RUNS.length === 1;
 }
 
 function pairs(entries) {
   const items = entries.map(([key, value]) =>
-    element("div", {}, element("dt", {}, key), element("dd", {}, said(value))));
+    element("div", {}, element("dt", {}, key), element("dd", {}, said(value))),
+  );
   return element("dl", {class: "pairs"}, ...items);
 }
 
 function films() {
-  const found = RUNS.flatMap((run) => (run.videos || []).map((video) => ({run, ...video})));
+  const found = RUNS.flatMap((run) =>
+    (run.videos || []).map((video) => ({run, ...video})),
+  );
   byId("videos").hidden = !found.length;
   for (const {run, name, source} of found) {
     const still = /\.gif$/i.test(name);
     const film = still
       ? element("img", {src: source, alt: `${run.name}: ${name}`, loading: "lazy"})
-      : element("video", {src: source, controls: "", preload: "metadata", loop: "", muted: ""});
-    byId("films").append(element("figure", {}, film, element("figcaption", {}, `${run.name}: `,
-      element("a", {href: source, download: name}, name))));
+      : element("video", {
+          src: source,
+          controls: "",
+          preload: "metadata",
+          loop: "",
+          muted: "",
+        });
+    byId("films").append(
+      element(
+        "figure",
+        {},
+        film,
+        element(
+          "figcaption",
+          {},
+          `${run.name}: `,
+          element("a", {href: source, download: name}, name),
+        ),
+      ),
+    );
   }
 }
 
 function machines() {
-  const used = DATA.machines.map((machine, i) => [machine, RUNS.filter((run) => run.machine === i)]);
+  const used = DATA.machines.map((machine, i) => [
+    machine,
+    RUNS.filter((run) => run.machine === i),
+  ]);
   byId("machines").hidden = !used.length;
   for (const [machine, runs] of used) {
     const seconds = runs.map((run) => run.seconds).filter(known);
     const speeds = runs.map((run) => run.speed).filter(known);
     const total = seconds.reduce((a, b) => a + b, 0);
-    const times = seconds.length ? [["time in all", clock(total)], ["longest run", clock(Math.max(...seconds))]] : [];
+    const times = seconds.length
+      ? [
+          ["time in all", clock(total)],
+          ["longest run", clock(Math.max(...seconds))],
+        ]
+      : [];
     const range = distinct([Math.min(...speeds), Math.max(...speeds)].map(shortly));
     if (speeds.length) times.push(["steps a second", range.join(" to ")]);
-    byId("hardware").append(element("h3", {}, counted(runs.length, "run")), pairs([...times, ...Object.entries(machine)]));
+    byId("hardware").append(
+      element("h3", {}, counted(runs.length, "run")),
+      pairs([...times, ...Object.entries(machine)]),
+    );
   }
 }
 
 // What happens
 
 const table = new Table(byId("table"), pick, hover);
-const parallel = new Parallel(byId("axes"), (key, test) => {
-  if (test) view.ranges.set(key, test);
-  else view.ranges.delete(key);
-  update();
-}, hover, pick);
+const parallel = new Parallel(
+  byId("axes"),
+  (key, test) => {
+    if (test) view.ranges.set(key, test);
+    else view.ranges.delete(key);
+    update();
+  },
+  hover,
+  pick,
+);
 
 function update() {
   const runs = seen();
   const [shown, look] = [new Set(runs), looks(view.colour)];
-  byId("shown").textContent = runs.length === RUNS.length
-    ? counted(RUNS.length, "run") : `${runs.length} of ${counted(RUNS.length, "run")}`;
+  byId("shown").textContent =
+    runs.length === RUNS.length
+      ? counted(RUNS.length, "run")
+      : `${runs.length} of ${counted(RUNS.length, "run")}`;
   charts.forEach((chart, i) => {
     const here = runs.filter((run) => run.env === ENVIRONMENTS[i]);
     chart.node.hidden = charts.length > 1 && !here.length;

@@ -19,7 +19,8 @@ function axisOf(key, runs) {
 function between({low, high, wide}) {
   const shares = [0, 0.25, 0.5, 0.75, 1];
   return shares.map((part) =>
-    wide ? low * (high / low) ** part : low + part * (high - low));
+    wide ? low * (high / low) ** part : low + part * (high - low),
+  );
 }
 
 class Parallel {
@@ -30,7 +31,10 @@ class Parallel {
     this.useful = keys.length > 1 && this.runs.length > 1;
     if (!this.useful) return;
     this.axes = [...keys, "last"].map((key) => axisOf(key, this.runs));
-    this.worth = position(this.runs.map((run) => run.last), "last");
+    this.worth = position(
+      this.runs.map((run) => run.last),
+      "last",
+    );
     new ResizeObserver(() => this.build()).observe(node);
   }
 
@@ -47,8 +51,12 @@ class Parallel {
     if (width === this.width) return;
     this.width = width;
     this.lines = this.runs.map((run) => this.line(run));
-    const svg = shape("svg", {width, height: ROOM.height, role: "img",
-      "aria-label": "The settings of each run and its last return"});
+    const svg = shape("svg", {
+      width,
+      height: ROOM.height,
+      role: "img",
+      "aria-label": "The settings of each run and its last return",
+    });
     svg.append(shape("g", {class: "lines"}, ...this.lines));
     svg.append(...this.axes.map((axis, i) => this.axis(axis, this.x(i))));
     this.node.replaceChildren(svg);
@@ -59,29 +67,51 @@ class Parallel {
     const points = this.axes
       .map((axis, i) => [this.x(i), fact(run, axis.key), axis])
       .filter(([, value]) => known(value))
-      .map(([x, value, axis]) => `${x.toFixed(1)},${this.y(axis.share(value)).toFixed(1)}`);
-    return shape("polyline", {
-      points: points.join(" "),
-      stroke: blend(this.worth(run.last)),
-      onpointerenter: () => this.onHover(run),
-      onpointerleave: () => this.onHover(null),
-      onclick: () => this.onPick([run]),
-    }, shape("title", {}, `${run.name}: ${shortly(run.last)}`));
+      .map(
+        ([x, value, axis]) => `${x.toFixed(1)},${this.y(axis.share(value)).toFixed(1)}`,
+      );
+    return shape(
+      "polyline",
+      {
+        points: points.join(" "),
+        stroke: blend(this.worth(run.last)),
+        onpointerenter: () => this.onHover(run),
+        onpointerleave: () => this.onHover(null),
+        onclick: () => this.onPick([run]),
+      },
+      shape("title", {}, `${run.name}: ${shortly(run.last)}`),
+    );
   }
 
   axis(axis, x) {
     const name = axis.key === "last" ? "last return" : axis.key;
     const [foot, head] = [this.y(0), this.y(1)];
     const words = axis.marks.map((value) =>
-      shape("text", {x: x + 7, y: this.y(axis.share(value)) + 4}, cut(said(value), 14)));
+      shape("text", {x: x + 7, y: this.y(axis.share(value)) + 4}, cut(said(value), 14)),
+    );
     const brush = shape("rect", {class: "brush", x: x - 8, width: 16, y: 0, height: 0});
-    const grip = shape("rect", {class: "grip", x: x - 18, width: 36, y: head - 8, height: foot - head + 16});
+    const grip = shape("rect", {
+      class: "grip",
+      x: x - 18,
+      width: 36,
+      y: head - 8,
+      height: foot - head + 16,
+    });
     this.brushable(axis, grip, brush);
-    return shape("g", {class: "axis"},
+    return shape(
+      "g",
+      {class: "axis"},
       shape("line", {x1: x, x2: x, y1: foot, y2: head}),
-      shape("text", {x, y: 20, class: "head", "text-anchor": "middle"},
-        cut(name, 16), shape("title", {}, name)),
-      ...words, brush, grip);
+      shape(
+        "text",
+        {x, y: 20, class: "head", "text-anchor": "middle"},
+        cut(name, 16),
+        shape("title", {}, name),
+      ),
+      ...words,
+      brush,
+      grip,
+    );
   }
 
   brushable(axis, grip, brush) {
@@ -105,12 +135,17 @@ class Parallel {
         return this.onRange(axis.key, null);
       }
       const inside = (y) => y >= top && y <= bottom;
-      return this.onRange(axis.key, (value) => known(value) && inside(this.y(axis.share(value))));
+      return this.onRange(
+        axis.key,
+        (value) => known(value) && inside(this.y(axis.share(value))),
+      );
     });
   }
 
   show(shown) {
-    this.lines?.forEach((line, i) => line.classList.toggle("out", !shown.has(this.runs[i])));
+    this.lines?.forEach((line, i) =>
+      line.classList.toggle("out", !shown.has(this.runs[i])),
+    );
     this.mark();
   }
 
@@ -125,4 +160,5 @@ class Parallel {
   }
 }
 
-const cut = (text, length) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
+const cut = (text, length) =>
+  text.length > length ? `${text.slice(0, length - 1)}…` : text;

@@ -8,7 +8,10 @@ const COLUMNS = [
   {key: "name", head: "run"},
   {key: "state", head: "state"},
   {key: null, head: "curve"},
-  ...[["last", "last return"], ["best", "best return"]].map(asSaid),
+  ...[
+    ["last", "last return"],
+    ["best", "best return"],
+  ].map(asSaid),
   ...DATA.differing.map((key) => [key, key]).map(asSaid),
   {key: "taken", head: "steps", text: stepsOf},
   {key: "seconds", head: "time", text: (run) => clock(run.seconds)},
@@ -17,7 +20,9 @@ const COLUMNS = [
 
 function stepsOf(run) {
   if (!known(run.taken)) return "";
-  return run.total ? `${shortly(run.taken)} of ${shortly(run.total)}` : shortly(run.taken);
+  return run.total
+    ? `${shortly(run.taken)} of ${shortly(run.total)}`
+    : shortly(run.taken);
 }
 
 // Unknown values come last, whichever way it is sorted.
@@ -50,7 +55,9 @@ function sparkline(run, {end, low, high}) {
   const x = (value) => 2 + (value / (end || 1)) * (width - 4);
   const y = (value) => height - 3 - ((value - low) / (high - low || 1)) * (height - 6);
   const every = Math.max(1, Math.floor(xs.length / width));
-  const points = xs.map((value, i) => [x(value), y(ys[i])]).filter((_, i) => i % every === 0);
+  const points = xs
+    .map((value, i) => [x(value), y(ys[i])])
+    .filter((_, i) => i % every === 0);
   const path = points.map(([px, py]) => `${px.toFixed(1)},${py.toFixed(1)}`).join(" ");
   const line = shape("polyline", {points: path, fill: "none", "stroke-width": 1.4});
   return shape("svg", {...SPARK, class: "spark", "aria-hidden": "true"}, line);
@@ -68,24 +75,50 @@ class Table {
 
   head({key, head, text}) {
     if (!key) return element("th", {scope: "col"}, head);
-    const button = element("button", {type: "button", onclick: () => this.sortBy(key)}, head);
-    return element("th", {scope: "col", "data-key": key, class: text ? "number" : ""}, button);
+    const button = element(
+      "button",
+      {type: "button", onclick: () => this.sortBy(key)},
+      head,
+    );
+    return element(
+      "th",
+      {scope: "col", "data-key": key, class: text ? "number" : ""},
+      button,
+    );
   }
 
   row(run, scales, onPick, onHover) {
     const cells = COLUMNS.map(({key, text}) => {
-      if (!key) return element("td", {}, run.curves.length ? sparkline(run, scales.get(run.env)) : "");
-      if (key === "name") return element("th", {scope: "row", title: run.path},
-        element("i", {class: "swatch"}), element("span", {}, element("bdi", {}, run.name)));
-      if (key === "state") return element("td", {},
-        element("span", {class: `state ${run.state}`, title: run.cause}, run.state));
+      if (!key)
+        return element(
+          "td",
+          {},
+          run.curves.length ? sparkline(run, scales.get(run.env)) : "",
+        );
+      if (key === "name")
+        return element(
+          "th",
+          {scope: "row", title: run.path},
+          element("i", {class: "swatch"}),
+          element("span", {}, element("bdi", {}, run.name)),
+        );
+      if (key === "state")
+        return element(
+          "td",
+          {},
+          element("span", {class: `state ${run.state}`, title: run.cause}, run.state),
+        );
       return element("td", {class: "number"}, text(run));
     });
-    return element("tr", {
-      onclick: () => onPick([run]),
-      onpointerenter: () => onHover(run),
-      onpointerleave: () => onHover(null),
-    }, ...cells);
+    return element(
+      "tr",
+      {
+        onclick: () => onPick([run]),
+        onpointerenter: () => onHover(run),
+        onpointerleave: () => onHover(null),
+      },
+      ...cells,
+    );
   }
 
   // Numbers are best seen from the greatest down.

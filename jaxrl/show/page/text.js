@@ -25,14 +25,21 @@ const byId = (id) => document.getElementById(id);
 // 250k, 1.5M: a number as axes show it.
 function shortly(number) {
   const size = Math.abs(number);
-  const unit = [[1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([least]) => size >= least);
+  const unit = [
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ].find(([least]) => size >= least);
   if (unit && size < 1e15) return digits(number / unit[0]) + unit[1];
   return digits(number);
 }
 
 function digits(number) {
   if (number !== 0 && (Math.abs(number) < 1e-3 || Math.abs(number) >= 1e6))
-    return number.toExponential(3).replace(/\.?0+e/, "e").replace("e+", "e");
+    return number
+      .toExponential(3)
+      .replace(/\.?0+e/, "e")
+      .replace("e+", "e");
   return String(Number(number.toPrecision(4)));
 }
 
@@ -43,7 +50,11 @@ const said = (value) =>
 
 function clock(seconds) {
   if (!known(seconds)) return "";
-  const units = [[86400, "d"], [3600, "h"], [60, "min"]];
+  const units = [
+    [86400, "d"],
+    [3600, "h"],
+    [60, "min"],
+  ];
   const [size, name] = units.find(([least]) => seconds >= least) || [1, "s"];
   const count = seconds / size;
   return `${count < 10 ? count.toFixed(1) : count.toFixed(0)} ${name}`;
