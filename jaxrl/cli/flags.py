@@ -49,6 +49,13 @@ def _underscored(word: str) -> str:
     return f"--{name.replace('-', '_')}{equals}{value}"
 
 
+def first_of(words: list[str]) -> tuple[str, list[str]]:
+    """The word before all flags, "" where there is none, and the others."""
+    if words and not words[0].startswith("-"):
+        return words[0], words[1:]
+    return "", list(words)
+
+
 def add_agent(parser: Parser) -> None:
     """The options of the commands that show one trained policy."""
     parser.add_argument("dir", metavar="DIR", help="directory of a run")

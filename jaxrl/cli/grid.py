@@ -33,8 +33,7 @@ OPTIONS = ("jobs", "dry_run", "time_limit", "retries", "overwrite")
 
 
 def main(arguments: list[str]) -> int:
-    words = list(arguments)
-    first = words.pop(0) if words and not words[0].startswith("-") else ""
+    first, words = flags.first_of(arguments)
     given = _flags(words)
     if "help" in given:
         print(HELP, end="")

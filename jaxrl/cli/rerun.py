@@ -1,6 +1,7 @@
 """`jaxrl rerun DIR [--seed N] [--setting value ...]`."""
 
 from jaxrl.cli import running
+from jaxrl.cli.flags import first_of
 from jaxrl.cli.train import flags_of
 from jaxrl.runs import reading
 from jaxrl.runs.refusal import Refused
@@ -14,8 +15,7 @@ with another seed, or else as the experiment NAME [<exp_name>-rerun].
 
 
 def main(arguments: list[str]) -> int:
-    words = list(arguments)
-    path = words.pop(0) if words and not words[0].startswith("-") else ""
+    path, words = first_of(arguments)
     changes = flags_of(words)
     if "help" in changes:
         print(HELP, end="")

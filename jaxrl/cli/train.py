@@ -9,6 +9,7 @@ from typing import Any
 from jaxrl.algos import NAMES
 from jaxrl.algos.presets import PRESETS
 from jaxrl.cli import running
+from jaxrl.cli.flags import first_of
 from jaxrl.runs import reading, spec
 from jaxrl.runs.refusal import Refused, suggestion
 from jaxrl.runs.spec import Setting
@@ -39,8 +40,7 @@ def _train(algo: str, given: dict[str, Any]) -> int:
 
 def _parse(arguments: list[str]) -> tuple[str, dict[str, Any]]:
     """The algorithm and the settings; those of a --config file give way to flags."""
-    words = list(arguments)
-    algo = words.pop(0) if words and not words[0].startswith("-") else ""
+    algo, words = first_of(arguments)
     flags = flags_of(words)
     if "env" in flags:
         # A module named by the user's own hand may be here; one that a file names may

@@ -130,7 +130,6 @@ class Environments:
         return {
             "obs": self.obs.copy(),
             "returned": list(self._returned),
-            "length": list(self._length),
             "finished": [list(episode) for episode in self.finished],
             "origins": list(self._origins),
             "actions": [np.array(actions) for actions in self._actions],

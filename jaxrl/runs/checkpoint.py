@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,17 +51,19 @@ class Saved(NamedTuple):
     progress: str
     rows: np.ndarray | None = None
     first: int = 0
-    segments: Sequence[Segment] = ()
+    segments: Mapping[Segment, str] = {}
+    """Where the rows stand, with the sum of each file."""
 
 
 class Store:
     """Writes the checkpoints of one run, one at a time beside the training.
 
-    The newest `keep` stay. `segments` are those of the checkpoint it went on from.
+    The newest `keep` stay. `segments` are those of the checkpoint it went on from;
+    they are never written again, so their sums are kept.
     """
 
-    def __init__(self, run: Path, keep: int, segments: Sequence[Segment] = ()) -> None:
-        self._run, self._keep, self._segments = run, keep, list(segments)
+    def __init__(self, run: Path, keep: int, segments: Mapping[Segment, str]) -> None:
+        self._run, self._keep, self._segments = run, keep, dict(segments)
         self._thread = concurrent.futures.ThreadPoolExecutor(1)
         self._last: concurrent.futures.Future[None] | None = None
         self._next = max(saved_checkpoints(run), default=0) + 1
@@ -108,8 +110,9 @@ class Store:
         (path / "run.yaml").write_text(saved.config)
         (path / "progress.csv").write_text(saved.progress, newline="")
         files = [file for file in sorted(path.rglob("*")) if file.is_file()]
-        files += [_segment(self._run, segment) for segment in self._segments]
-        sums = {os.path.relpath(file, path): _sum(file, sync=True) for file in files}
+        known = {file: _sum(file, sync=True) for file in files}
+        known |= {_segment(self._run, s): total for s, total in self._segments.items()}
+        sums = {os.path.relpath(file, path): total for file, total in known.items()}
         replace(path / MANIFEST, json.dumps(sums, indent=1))
         self._prune()
 
@@ -121,8 +124,9 @@ class Store:
             file = _segment(self._run, (saved.first, end))
             file.parent.mkdir(exist_ok=True)
             np.save(file, saved.rows, allow_pickle=False)
-            self._segments.append((saved.first, end))
-        self._segments = [s for s in self._segments if s[1] > end - capacity]
+            self._segments[saved.first, end] = _sum(file, sync=True)
+        oldest = end - capacity
+        self._segments = {s: x for s, x in self._segments.items() if s[1] > oldest}
 
     def _prune(self) -> None:
         """Removes old checkpoints, and rows that none of those kept needs."""
@@ -157,17 +161,27 @@ def _read(run: Path, path: Path) -> Saved:
     _verify(path, sums)
     rest = json.loads((path / "rest.json").read_text())
     content = _load_arrays(path / "arrays", rest)
-    if not isinstance(content.get("taken"), int):
+    taken = content.get("taken")
+    if type(taken) is not int or not 0 <= taken < 2**63:  # True is an int, too
         raise Damaged("it does not say at which step it was made")
     config = (path / "run.yaml").read_text()
     progress = (path / "progress.csv").read_text()
-    names = [Path(name).stem for name in sums if Path(name).suffix == ".npy"]
-    segments = sorted((int(a), int(b)) for a, b in (name.split("-") for name in names))
+    segments = _segments(sums)
     if not segments:
         return Saved(content, config, progress)
     files = [_segment(run, segment) for segment in segments]
     rows = np.concatenate([np.load(file, allow_pickle=False) for file in files])
-    return Saved(content, config, progress, rows, segments[0][0], segments)
+    return Saved(content, config, progress, rows, min(segments)[0], segments)
+
+
+def _segments(sums: Mapping[str, str]) -> dict[Segment, str]:
+    """Those of a manifest, in order."""
+    found = {}
+    for name, total in sums.items():
+        if Path(name).suffix == ".npy":
+            first, end = Path(name).stem.split("-")
+            found[int(first), int(end)] = total
+    return dict(sorted(found.items()))
 
 
 def _segment(run: Path, segment: Segment) -> Path:

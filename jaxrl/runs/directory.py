@@ -154,9 +154,9 @@ def read(text: str, steps: int | None = None, **changes: Any) -> Run:
     return make(algo, env, given | {"steps": steps})
 
 
-def description(run: Run) -> str:
+def description(described: dict[str, Any]) -> str:
     """The text of config.yaml."""
-    return yaml.safe_dump(described(run), sort_keys=False)
+    return yaml.safe_dump(described, sort_keys=False)
 
 
 def described(run: Run) -> dict[str, Any]:

@@ -103,11 +103,14 @@ def _notes(run: Run, saved: Saved | None, config: str) -> list[str]:
             "config.yaml was changed; the checkpoint's settings hold (jaxrl rerun "
             "takes others)"
         )
-    if saved.content["taken"] >= run.total_steps and not saved.content.get(
-        "owes_update"
-    ):
+    if _is_complete(run, saved):
         notes.append(f"it is complete, with {run.total_steps} steps")
     return notes
+
+
+def _is_complete(run: Run, saved: Saved) -> bool:
+    at_end = saved.content["taken"] >= run.total_steps
+    return at_end and not saved.content.get("owes_update")
 
 
 class Trainer:
@@ -126,10 +129,8 @@ class Trainer:
             self.envs = self._environments(self.data.num_envs, env_seed)
             self.test_envs = self._environments(1, test_seed) if self.tests else None
             config = checks.config(run.config, self.algo.Config)
-            key, init = (
-                jax.random.key(init_seed),
-                jax.jit(self.algo.init, static_argnums=1),
-            )
+            key = jax.random.key(init_seed)
+            init = jax.jit(self.algo.init, static_argnums=1)
             self._init = lambda: init(key, self.envs.spec, config)
             self.state = jax.eval_shape(self._init)  # its shapes; `start` fills them
             self.learner = self._learner()
@@ -180,14 +181,17 @@ class Trainer:
     ) -> Result:
         """From the first step or a checkpoint to the end or a signal."""
         notes = list(notes or [])
-        at_end = saved and saved.content["taken"] >= self.run.total_steps
-        if not at_end or (saved and saved.content.get("owes_update")):
+        if saved is None or not _is_complete(self.run, saved):
             self.learner.compile()  # meanwhile the state is made and the envs step
-        self.state = self.state if saved else self._init()
-        notes += self._restored(saved) if saved else []
-        checkpoint.replace(self.path / "config.yaml", directory.description(self.run))
+        if saved:
+            notes += self._restored(saved)
+        else:
+            self.state = self._init()
+        self._described = directory.described(self.run)
+        self._config = directory.description(self._described)
+        checkpoint.replace(self.path / "config.yaml", self._config)
         self.actor.follow(self.state)
-        segments = saved.segments if saved else ()
+        segments = saved.segments if saved else {}
         self.store = Store(self.path, self.run.keep, segments)
         self._open_logger(saved, screen)
         if self.screen:
@@ -212,7 +216,7 @@ class Trainer:
         self.wandb = None
         if self.run.wandb:
             earlier = saved.content.get("wandb") if saved else None
-            self.wandb = Wandb(self.path, directory.described(self.run), earlier)
+            self.wandb = Wandb(self.path, self._described, earlier)
         self.screen = Screen(self.run.total_steps, self.taken) if screen else None
         for sink in filter(None, (self.screen, self.wandb)):
             self.logger.add_sink(sink)
@@ -366,8 +370,8 @@ class Trainer:
         rows, first = ring.since(self._kept_rows) if ring else (None, 0)
         if ring:
             self._kept_rows = ring.inserted
-        config = directory.description(self.run)
-        saved = Saved(self._content(), config, self.logger.csv.text, rows, first)
+        progress = self.logger.csv.text
+        saved = Saved(self._content(), self._config, progress, rows, first)
         self.store.save(saved, len(ring.rows) if ring else 0)
         if self.stop.signal:
             self.store.wait()
