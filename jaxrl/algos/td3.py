@@ -29,9 +29,9 @@ class Config:
     """Discount factor."""
     tau: Fraction = 0.005
     """Step of the target networks towards the trained ones."""
-    pi_lr: Positive = 3e-4
+    pi_lr: Positive = 1e-3
     """Learning rate of the policy."""
-    q_lr: Positive = 3e-4
+    q_lr: Positive = 1e-3
     """Learning rate of the critics."""
     act_noise: NonNegative = 0.1
     """Deviation of the exploration noise; actions reach from -1 to 1."""
