@@ -1,4 +1,4 @@
-"""The project's checks: lint, types and tests; on demand faults, bench and learn."""
+"""The project's checks: lint, types, tests; on demand faults, mpi, bench, learn."""
 
 import nox
 
@@ -41,6 +41,13 @@ def faults(session: nox.Session) -> None:
     install(session, "-e", ".[test]")
     session.run("pytest", "-m", "faults", *session.posargs)
     session.run("python", "benchmarks/faults.py")
+
+
+@nox.session
+def mpi(session: nox.Session) -> None:
+    """Two and three processes with one and two devices each, in all their troubles."""
+    install(session, "-e", ".[test]")
+    session.run("pytest", "-m", "mpi or not mpi", "tests/test_parallel.py")
 
 
 @nox.session

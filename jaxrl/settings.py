@@ -31,6 +31,8 @@ class Range:
     low: float = -math.inf
     high: float = math.inf
     closed: tuple[bool, bool] = (True, True)
+    auto: bool = False
+    """Whether 0 may be written as auto."""
 
     def holds(self, value: Any) -> bool:
         value = np.asarray(value)
@@ -40,7 +42,7 @@ class Range:
 
     def __str__(self) -> str:
         left, right = "[" if self.closed[0] else "(", "]" if self.closed[1] else ")"
-        return f"in {left}{self.low:g}, {self.high:g}{right}"
+        return f"in {left}{self.low:g}, {self.high:g}{right}{' or auto' * self.auto}"
 
 
 Fraction = Annotated[float, Range(0, 1)]
@@ -49,6 +51,7 @@ NonNegative = Annotated[float, Range(0, math.inf, (True, False))]
 Limit = Annotated[float, Range(0, math.inf, (False, True))]  # inf lifts it
 Count = Annotated[int, Range(0, math.inf, (True, False))]
 Size = Annotated[int, Range(1, math.inf, (True, False))]
+Auto = Annotated[int, Range(0, math.inf, (True, False), auto=True)]
 Ensemble = Annotated[int, Range(2, math.inf, (True, False))]
 Widths = tuple[Size, ...]
 

@@ -1,7 +1,14 @@
 """Environments of a user's own, registered by importing this module."""
 
+import os
+import signal
+import sys
+import time
+
 import gymnasium as gym
 import numpy as np
+
+from jaxrl.parallel import launch
 
 
 class Count(gym.Env):
@@ -42,3 +49,35 @@ class Count(gym.Env):
 
 
 gym.register("Count-v0", Count, disable_env_checker=True)
+
+
+class Trouble(Count):
+    """In one of several processes, at its 50th step, something goes wrong."""
+
+    def __init__(self, trouble="raise", rank=1, **kwargs):
+        super().__init__(**kwargs)
+        self.due = 50 if launch.rank() == rank else None
+        self.trouble = trouble
+
+    def step(self, action):
+        if self.due is not None:
+            self.due -= 1
+            if self.due == 0:
+                TROUBLES[self.trouble]()
+        return super().step(action)
+
+
+def stumble():
+    raise RuntimeError("a stone on the way")
+
+
+TROUBLES = {
+    "raises": stumble,
+    "exits": lambda: sys.exit(0),
+    "vanishes": lambda: os._exit(0),
+    "is killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "sleeps": lambda: time.sleep(600),
+    "stands": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+}
+
+gym.register("Trouble-v0", Trouble, disable_env_checker=True)

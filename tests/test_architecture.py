@@ -19,11 +19,17 @@ ALLOWED = {
     "algos": {"types", "settings", "checks", "maths"},
     "envs": {"spaces"},
     "policy": {"spaces"},
-    "runs": {"types", "settings", "checks", "algos", "policy"},
-    "training": {"types", "checks", "maths", "algos", "envs", "policy", "runs"},
-    "experiments": {"algos", "envs", "runs", "training"},
+    "parallel": {"types", "maths"},
+    "runs": {"types", "settings", "checks", "algos", "policy", "parallel"},
+    "training": {
+        *("types", "checks", "maths", "algos", "envs", "policy", "parallel", "runs"),
+    },
+    "experiments": {"algos", "envs", "parallel", "runs", "training"},
     "show": {"__version__", "spaces", "envs", "policy", "runs"},
-    "cli": {"__version__", "algos", "runs", "training", "experiments", "show"},
+    "cli": {
+        *("__version__", "algos", "parallel", "runs", "training"),
+        *("experiments", "show"),
+    },
     "__main__": {"cli", "experiments"},
 }
 # Third parties that only some rooms may name.

@@ -16,10 +16,11 @@ from support import SPEC, algorithms, small_config
 import jaxrl
 from jaxrl.cli.main import main
 from jaxrl.envs.gym import Environments
+from jaxrl.parallel.stats import Stats, merge
 from jaxrl.policy import Policy
 from jaxrl.runs import spec as specs
 from jaxrl.runs.columns import CLOCKS
-from jaxrl.runs.logger import Csv, Logger, Stats, clock, merge, table
+from jaxrl.runs.logger import Csv, Logger, clock, table
 from jaxrl.training import acting
 from jaxrl.training.experience import Ring, unpack
 from jaxrl.types import Box, Discrete, EnvSpec
@@ -379,7 +380,7 @@ def test_merged_statistics_are_those_of_the_pooled_samples():
 
 
 def test_a_metric_that_comes_late_is_refused(tmp_path):
-    logger = Logger(tmp_path, ["a"], set())
+    logger = Logger(["a"], set(), [], dict)
     logger.store(a=1)
     logger.dump(1)
     logger.store(late=1)

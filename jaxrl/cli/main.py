@@ -5,8 +5,10 @@ import os
 import sys
 
 from jaxrl import __version__
+from jaxrl.parallel import launch
 from jaxrl.runs.refusal import Refused
 
+VERBOSE = "--verbose-ranks"
 COMMANDS = {
     "train": "train a policy in an environment",
     "grid": "train with every combination of settings, several runs at a time",
@@ -49,8 +51,9 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     if command not in COMMANDS:
         return _unknown(command)
-    # XLA's results depend on its number of threads, so a run must fix it.
-    os.environ.setdefault("NPROC", str(len(os.sched_getaffinity(0))))
+    launch.fix_threads()
+    launch.join(VERBOSE in rest)
+    rest = [word for word in rest if word != VERBOSE]
     try:
         return importlib.import_module(f"jaxrl.cli.{command}").main(rest)
     except BrokenPipeError:  # the reader of our output has seen enough
@@ -58,6 +61,8 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     except Refused as refusal:
         return _stopped(2, str(refusal))
+    except launch.Unable as error:
+        return _stopped(2, str(error))
     except FloatingPointError as error:
         return _stopped(1, f"stopped, because {error}; the last checkpoint is kept")
     except OSError as error:
@@ -65,9 +70,15 @@ def main(argv: list[str] | None = None) -> int:
         return _stopped(1, f"stopped: {error.strerror or error}{where}")
     except KeyboardInterrupt:
         return _stopped(130, "interrupted")
+    except SystemExit as left:
+        if launch.size() == 1:
+            raise
+        return _stopped(1, f"the process was left by exit({left.code})")
 
 
 def _stopped(code: int, sentence: str) -> int:
+    if launch.size() > 1:
+        launch.end_all(code, f"jaxrl: {sentence}")
     print(f"jaxrl: {sentence}", file=sys.stderr)
     return code
 

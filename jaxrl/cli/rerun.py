@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
     if not path:
         raise Refused("no run; name its directory, as in jaxrl rerun runs/x/x_s0")
     record = reading.record(path)
-    running.fix_threads(record)
+    threads = running.fix_threads(record)
     running.cache_compilations()
     from jaxrl.runs import directory
     from jaxrl.training import host
@@ -35,4 +35,6 @@ def main(arguments: list[str]) -> int:
     if directory.path_of(run).resolve() == record.path.resolve():
         changes["exp_name"] = f"{run.exp_name}-rerun"
         run = directory.read(text, **changes)
+    if running.needs_launch(run.num_procs):
+        return running.launched(["rerun", *arguments], run.num_procs, threads)
     return running.report(host.train(run))

@@ -19,7 +19,10 @@ def main(arguments: list[str]) -> int:
     )
     given = parser.parse(arguments)
     record = reading.record(given.dir)
-    running.fix_threads(record)
+    threads = running.fix_threads(record)
+    ranks = record.num_procs
+    if running.needs_launch(ranks):
+        return running.launched(["resume", *arguments], ranks, threads)
     running.cache_compilations()
     from jaxrl.training import host
 

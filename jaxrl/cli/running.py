@@ -2,21 +2,51 @@
 
 import os
 import shlex
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jaxrl.parallel import launch
 from jaxrl.runs.reading import Record
+from jaxrl.training.stopping import Stop
 
 if TYPE_CHECKING:
     from jaxrl.training.host import Result
 
 
-def fix_threads(record: Record) -> None:
+def fix_threads(record: Record) -> int:
     """XLA's last bits depend on their number, so a run is repeated with its own."""
     machine = record.config.get("machine")
     threads = machine.get("threads") if isinstance(machine, dict) else None
     if isinstance(threads, int) and 0 < threads < 10_000:
         os.environ["NPROC"] = str(threads)
+    return int(os.environ["NPROC"])
+
+
+def needs_launch(num_procs: int) -> bool:
+    """Whether the run is of several processes that nobody has started yet."""
+    return num_procs != 1 and launch.size() == 1
+
+
+def launched(words: list[str], num_procs: int, threads: int = 0) -> int:
+    """`jaxrl` with these words in so many processes, 0 for one a core; the exit code.
+
+    Signals go on to all of them.
+    """
+    ranks = num_procs or launch.physical_cores()
+    share = max(len(os.sched_getaffinity(0)) // ranks, 1)
+    job = launch.Job(words, ranks, threads or share)
+    asked = False
+    with Stop() as stop:
+        try:
+            while (code := job.wait(0.1)) is None:
+                if stop.signal and not asked:
+                    asked = True
+                    job.stop()
+        except BaseException:
+            job.kill()
+            raise
+    return 128 + stop.signal if stop.signal and code else code
 
 
 def cache_compilations() -> None:
@@ -34,6 +64,8 @@ def report(result: "Result") -> int:
     if result.stopped_by:
         print(f"\nstopped by {result.stopped_by.name} and saved; go on with")
         print(f"  jaxrl resume {path}", flush=True)
+        if launch.rank():
+            time.sleep(launch.MOURNING)
         # All is on the disk, and a compiler still at work would hold up the exit.
         os._exit(128 + result.stopped_by)
     print(f"\nresults in {path}")

@@ -24,14 +24,16 @@ def main(arguments: list[str]) -> int:
     if "help" in given:
         print(_help(algo, str(given.get("preset", "default"))))
         return 0
-    return _train(algo, given)
+    return _train(algo, given, ["train", *arguments])
 
 
-def _train(algo: str, given: dict[str, Any]) -> int:
+def _train(algo: str, given: dict[str, Any], words: list[str]) -> int:
     preset, env = given.pop("preset", "default"), given.pop("env", None)
     if not env or env == "true":  # a flag without a value
         raise Refused("no environment; name one, as in --env Hopper-v4")
     run = spec.make(algo, str(env), given, str(preset))
+    if running.needs_launch(run.num_procs):
+        return running.launched(words, run.num_procs)
     running.cache_compilations()
     from jaxrl.training import host  # after the settings proved right: it is slow
 

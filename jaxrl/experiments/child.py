@@ -1,21 +1,19 @@
 """A run as a process of its own, which does not outlive the one that started it."""
 
-import ctypes
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
+from jaxrl.parallel import launch
+
 RUNNER = "JAXRL_RUNNER"
-# Runs side by side share the cores, so that each has one.
-THREADS = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-PR_SET_PDEATHSIG = 1
 
 
 def start(words: list[str], output: Path) -> subprocess.Popen:
     """`jaxrl` with these words; what it prints is added to the file `output`."""
-    environment = os.environ | dict.fromkeys(THREADS, "1")
+    # Runs side by side share the cores, so that each has one.
+    environment = os.environ | dict.fromkeys(launch.THREADS, "1")
     environment[RUNNER] = str(os.getpid())
     with output.open("ab") as file:
         return subprocess.Popen(
@@ -30,10 +28,5 @@ def start(words: list[str], output: Path) -> subprocess.Popen:
 
 def die_with_the_runner() -> None:
     """In a run that a runner started: ends it as soon as that runner is dead."""
-    runner = os.environ.pop(RUNNER, "")
-    if not runner or sys.platform != "linux":
-        return
-    # A run can be killed at any moment and lose nothing that a checkpoint holds.
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != int(runner):  # dead before the request was made
-        os.kill(os.getpid(), signal.SIGKILL)
+    if runner := os.environ.pop(RUNNER, ""):
+        launch.die_with_parent(int(runner))

@@ -24,14 +24,19 @@ def normal(
 
 
 def fingerprint(batch: Transition) -> UInt32[Array, " batch"]:
-    """A number for each transition: the sum of its words, each mixed with its place."""
+    """A number for each transition."""
     rows = [batch.obs, batch.action, batch.reward, batch.next_obs]
     words = jnp.concatenate([_words(row) for row in rows], axis=1)  # [B, words]
-    places = np.arange(1, 1 + words.shape[1], dtype=np.uint32) * GOLDEN
-    return jnp.sum(_mixed(words ^ places[None]), axis=1, dtype=jnp.uint32)
+    return jax.vmap(digest)(words)
 
 
-def _mixed(words: UInt32[Array, "batch words"]) -> UInt32[Array, "batch words"]:
+def digest(words: UInt32[Array, " words"]) -> UInt32[Array, ""]:
+    """A number that changes with every bit and every change of places."""
+    places = jnp.arange(1, 1 + words.size, dtype=jnp.uint32) * GOLDEN
+    return jnp.sum(_mixed(words ^ places), dtype=jnp.uint32)
+
+
+def _mixed(words: UInt32[Array, " words"]) -> UInt32[Array, " words"]:
     """Every bit depends on every bit: the end of MurmurHash3 (Appleby, 2011)."""
     words = (words ^ (words >> 16)) * np.uint32(0x85EBCA6B)
     words = (words ^ (words >> 13)) * np.uint32(0xC2B2AE35)

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxrl.parallel import mpi
 from jaxrl.runs.reading import MANIFEST, saved_checkpoints
 
 SHARE = 0.02  # of a run's time that its checkpoints may take
@@ -43,7 +44,8 @@ Segment = tuple[int, int]  # insertions into a ring, from the first to before th
 class Saved(NamedTuple):
     """What a checkpoint holds.
 
-    `rows` are a ring's: to be saved, those inserted from `first` on; read, all.
+    `rows` are a ring's: to be saved, those inserted from `first` on; read, all. Where
+    several processes learn, a row is [processes, width].
     """
 
     content: dict[str, Any]
@@ -232,6 +234,54 @@ def replace(file: Path, text: str) -> None:
     fresh.rename(file)
 
 
+# Between processes
+
+
+def gathered(content: Any) -> list[Any]:
+    """The contents of all ranks, by rank."""
+    return [_unpacked(said) for said in mpi.allgather(_packed(content))]
+
+
+def shared(found: tuple[Saved | None, list[str]]) -> tuple[Saved | None, list[str]]:
+    """Rank 0's, on every rank; of a ring's rows each has its own."""
+    if mpi.size() == 1:
+        return found
+    saved, complaints = found
+    rows = saved.rows if saved else None
+    if rows is not None and rows.shape[1:2] != (mpi.size(),):
+        raise Damaged("the replay is not of so many processes")
+    shape = None if rows is None else [len(rows), *rows.shape[2:]]
+    plain = saved._replace(rows=None, segments={}) if saved else None
+    said = _packed([list(plain) if plain else None, complaints, shape])
+    plain, complaints, shape = _unpacked(mpi.told(said))
+    if plain is None:
+        return None, complaints
+    own = None if shape is None else mpi.scatter(rows, tuple(shape), np.float32)
+    segments = saved.segments if saved else {}
+    return Saved(*plain)._replace(rows=own, segments=segments), complaints
+
+
+def _packed(content: Any) -> bytes:
+    """As bytes: the arrays after all else."""
+    arrays: list[np.ndarray] = []
+    rest = _without_arrays(content, arrays)
+    places, vectors = _joined(arrays)
+    sizes = {name: vector.nbytes for name, vector in vectors.items()}
+    head = json.dumps({"content": rest, "places": places, "sizes": sizes}).encode()
+    parts = [len(head).to_bytes(8), head, *(v.tobytes() for v in vectors.values())]
+    return b"".join(parts)
+
+
+def _unpacked(said: bytes) -> Any:
+    end = 8 + int.from_bytes(said[:8])
+    head = json.loads(said[8:end])
+    vectors = {}
+    for name, size in head["sizes"].items():
+        vectors[name] = np.frombuffer(said[end : end + size], name)
+        end += size
+    return _parted(head, vectors)
+
+
 # Trees of arrays
 
 
@@ -279,14 +329,14 @@ def _save_arrays(path: Path, content: Any) -> dict[str, Any]:
 
     arrays: list[np.ndarray] = []
     rest = _without_arrays(content, arrays)
-    places, vectors = _packed(arrays)
+    places, vectors = _joined(arrays)
     if vectors:
         with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
             checkpointer.save(path.absolute(), vectors)
     return {"places": places, "content": rest}
 
 
-def _packed(arrays: Iterable[np.ndarray]) -> tuple[list, dict[str, np.ndarray]]:
+def _joined(arrays: Iterable[np.ndarray]) -> tuple[list, dict[str, np.ndarray]]:
     vectors: dict[str, list[np.ndarray]] = {}
     places = []
     for array in arrays:
@@ -304,6 +354,10 @@ def _load_arrays(path: Path, rest: Mapping[str, Any]) -> dict[str, Any]:
     if path.exists():
         with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
             vectors = checkpointer.restore(path.absolute())
+    return _parted(rest, vectors)
+
+
+def _parted(rest: Mapping[str, Any], vectors: Mapping[str, Any]) -> Any:
     arrays = []
     for name, start, shape in rest["places"]:
         size = int(np.prod(shape))

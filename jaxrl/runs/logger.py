@@ -9,81 +9,47 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-import numpy as np
-
+from jaxrl.parallel.launch import LIVE, size
+from jaxrl.parallel.stats import Stats, merge
 from jaxrl.runs.columns import RETURNS
 
 Row = dict[str, float | int | None]
 
 
-@dataclasses.dataclass(frozen=True)
-class Stats:
-    """A sample by its size, mean, sum of squares about the mean, least and greatest."""
-
-    n: int = 0
-    mean: float = 0.0
-    m2: float = 0.0
-    min: float = math.inf
-    max: float = -math.inf
-
-    @classmethod
-    def of(cls, values: Any) -> Self:
-        x = np.asarray(values, np.float64).ravel()
-        if not x.size:
-            return cls()
-        mean = x.mean()
-        spread = float(((x - mean) ** 2).sum())
-        return cls(x.size, float(mean), spread, float(x.min()), float(x.max()))
-
-    @property
-    def std(self) -> float:
-        return math.sqrt(self.m2 / self.n)
-
-
-def merge(a: Stats, b: Stats) -> Stats:
-    """The summary of both samples together; associative, with `Stats()` as unit."""
-    n = a.n + b.n
-    if not n:
-        return Stats()
-    shift = b.mean - a.mean
-    m2 = a.m2 + b.m2 + shift**2 * a.n * b.n / n
-    return Stats(n, a.mean + shift * b.n / n, m2, min(a.min, b.min), max(a.max, b.max))
-
-
 Samples = tuple[list[str], dict[str, Stats]]
+Pooled = Callable[[Mapping[str, Stats]], dict[str, Stats]]
 
 
 class Logger:
     """Gathers values with `store`; `dump` writes their statistics as a row.
 
     `columns` are the names of the row in order. `spread` are the names that stand as
-    Average, Std, Max and Min; all others as their mean.
+    Average, Std, Max and Min; all others as their mean. `pooled` puts the samples of
+    all processes together; what becomes of the rows is the sinks' business.
     """
 
     def __init__(
-        self, directory: Path, names: list[str], spread: set[str], step: int = 0
+        self, names: list[str], spread: set[str], history: list[Row], pooled: Pooled
     ) -> None:
-        self.spread = spread
-        self.names = names
+        self.spread, self.names, self.history = spread, names, history
+        self._pooled = pooled
         self._reserved = frozenset(names)
         self._stats: dict[str, Stats] = {}
-        self.csv = Csv(directory / "progress.csv")
-        self.history = self.csv.rows()
-        self._board = Board(directory / "tb", step)
-        self._sinks: list[Any] = [self.csv, self._board]
-
-    def describe(self, settings: Mapping[str, Any]) -> None:
-        """Shows the settings in TensorBoard, beside the returns."""
-        columns = [column for name in self.names for column in self._columns(name)]
-        self._board.describe(settings, [name for name in RETURNS if name in columns])
+        self._sinks: list[Any] = []
 
     def add_sink(self, sink: Any) -> None:
         """Anything with `write(row, step)` and `close()`."""
         self._sinks.append(sink)
+
+    @property
+    def returns(self) -> list[str]:
+        """The columns by which a run is judged."""
+        columns = [column for name in self.names for column in self._columns(name)]
+        return [name for name in RETURNS if name in columns]
 
     def _columns(self, name: str) -> list[str]:
         if name not in self.spread:
@@ -114,7 +80,8 @@ class Logger:
 
     def dump(self, step: int) -> Row:
         """Writes the row of this epoch, with None where nothing was stored."""
-        strangers = self._stats.keys() - set(self.names)
+        pooled, self._stats = self._pooled(self._stats), {}
+        strangers = pooled.keys() - set(self.names)
         if strangers and self.history:
             raise ValueError(
                 f"{', '.join(sorted(strangers))} was not in the first row, and the "
@@ -123,11 +90,10 @@ class Logger:
         self.names += sorted(strangers)
         row: Row = {}
         for name in self.names:
-            stats = self._stats.get(name, Stats())
+            stats = pooled.get(name, Stats())
             kinds = (stats.mean, stats.n and stats.std, stats.max, stats.min)
             for column, value in zip(self._columns(name), kinds, strict=False):
                 row[column] = value if stats.n else None
-        self._stats = {}
         for sink in self._sinks:
             sink.write(row, step)
         self.history.append(row)
@@ -152,6 +118,14 @@ class Logger:
             sink.close()
 
 
+def rows_of(progress: str) -> list[Row]:
+    """Those of a progress.csv."""
+    return [
+        {name: float(cell) if cell else None for name, cell in row.items()}
+        for row in csv.DictReader(progress.splitlines())
+    ]
+
+
 class Csv:
     """progress.csv; a row is whole on the disk before the next begins."""
 
@@ -161,13 +135,6 @@ class Csv:
     @property
     def text(self) -> str:
         return self._path.read_text()
-
-    def rows(self) -> list[Row]:
-        """Those written so far."""
-        return [
-            {name: float(cell) if cell else None for name, cell in row.items()}
-            for row in csv.DictReader(self.text.splitlines())
-        ]
 
     def write(self, row: Row, step: int) -> None:
         size = os.fstat(self._file.fileno()).st_size
@@ -282,6 +249,8 @@ class Screen:
     def __init__(self, total_steps: int, done: int = 0, stream: Any = None) -> None:
         self._stream = sys.stdout if stream is None else stream
         self._live = bool(getattr(self._stream, "isatty", lambda: False)())
+        if size() > 1:  # mpirun lets every rank believe that it has a terminal
+            self._live = os.environ.get(LIVE) == "1"
         self._total, self._done = total_steps, done
         self._start = time.perf_counter()
         self._shown, self._latest = 0.0, ""

@@ -58,6 +58,12 @@ class Record:
         return steps or per_epoch * epochs
 
     @property
+    def num_procs(self) -> int:
+        """Processes that learn together."""
+        count = self.config.get("num_procs")
+        return count if type(count) is int and 0 < count < 10_000 else 1
+
+    @property
     def state(self) -> State:
         """What has become of it."""
         if _is_held(self.path / LOCK):
@@ -90,7 +96,8 @@ class Record:
 def determining(config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings in a config.yaml on which a run's results depend."""
     own = ("algo", "env", "seed", "steps", "env_kwargs")
-    return {name: config.get(name) for name in own} | config["settings"]
+    known = {name: config.get(name) for name in own}
+    return known | {"num_procs": config.get("num_procs", 1)} | config["settings"]
 
 
 def returns(progress: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -21,7 +21,7 @@ from jaxrl import algos, checks
 from jaxrl.algos.presets import preset
 from jaxrl.runs.reading import parsed
 from jaxrl.runs.refusal import Refused, suggestion
-from jaxrl.settings import Count, Size
+from jaxrl.settings import Auto, Count, Size
 from jaxrl.types import Algorithm, OffPolicy, OnPolicy
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -45,6 +45,10 @@ class Run:
     """Directory that holds the experiments."""
     env_kwargs: dict = dataclasses.field(default_factory=dict)
     """Keyword arguments of the environment, as in '{frame_skip: 2}'."""
+    num_procs: Auto = 1
+    """Processes that learn together, by mpirun; auto for one a core."""
+    devices: Auto = 0
+    """Devices of a process that share each update; auto for all that can."""
     checkpoint_every: Count = 1
     """Epochs between two checkpoints, more if they took over 2 % of the time; or 0."""
     keep: Size = 2
@@ -79,7 +83,7 @@ class Setting(typing.NamedTuple):
 
 
 OWN = (
-    *("seed", "steps", "exp_name", "out", "env_kwargs"),
+    *("seed", "steps", "exp_name", "out", "env_kwargs", "num_procs", "devices"),
     *("checkpoint_every", "keep", "overwrite", "wandb"),
 )
 
@@ -172,7 +176,9 @@ def _assemble(algo: str, env: str, known: Mapping, values: Mapping) -> Run:
 def converted(value: Any, hint: Any) -> Any:
     """`value` as the type of `hint`; as it is, where it cannot be read as that."""
     if typing.get_origin(hint) is Annotated:
-        hint = typing.get_args(hint)[0]
+        hint, range_ = typing.get_args(hint)
+        if range_.auto and value == "auto":
+            return 0
     if typing.get_origin(hint) is tuple:
         items = _items(value) if isinstance(value, str) else value
         if isinstance(items, int) and not isinstance(items, bool):

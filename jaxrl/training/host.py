@@ -5,6 +5,7 @@ many updates in one scan over batches sampled at once. Between any two steps the
 can be left, and taken up again as if it had not been.
 """
 
+import contextlib
 import dataclasses
 import signal
 import time
@@ -16,10 +17,12 @@ import jax
 import numpy as np
 
 from jaxrl import checks, envs
+from jaxrl.parallel import launch, mpi
+from jaxrl.parallel.devices import Devices
 from jaxrl.runs import checkpoint, directory, reading
 from jaxrl.runs.checkpoint import Saved, Store
 from jaxrl.runs.columns import columns
-from jaxrl.runs.logger import Logger, Row, Screen, Wandb
+from jaxrl.runs.logger import Board, Csv, Logger, Row, Screen, Wandb, rows_of
 from jaxrl.runs.refusal import Refused
 from jaxrl.runs.spec import Run
 from jaxrl.training.acting import Actor, numpy_policy
@@ -47,12 +50,18 @@ def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Res
     `on_epoch(state, step)` may return metrics to log in that epoch's row.
     """
     path = directory.path_of(run)
-    with directory.claimed(path):
-        if not run.overwrite:
+    with _claimed(path):
+        if mpi.rank() == 0 and not run.overwrite:
             directory.refuse_run(path)
         trainer = Trainer(run, path, on_epoch)
-        directory.clear(path)
+        if mpi.rank() == 0:
+            directory.clear(path)
         return trainer.start(None, screen)
+
+
+def _claimed(path: Path) -> contextlib.AbstractContextManager[None]:
+    """By rank 0, which alone writes there."""
+    return contextlib.nullcontext() if mpi.rank() else directory.claimed(path)
 
 
 def resume(
@@ -67,8 +76,9 @@ def resume(
     """
     path = Path(path)
     config = directory.config_text(path)
-    with directory.claimed(path):
-        saved, complaints = checkpoint.newest(path)
+    with _claimed(path):
+        found = (None, []) if mpi.rank() else checkpoint.newest(path)
+        saved, complaints = checkpoint.shared(found)
         if saved is None and complaints:
             raise Refused("; ".join(["there is nothing to go on from", *complaints]))
         run = directory.read(saved.config if saved else config, steps)
@@ -76,7 +86,7 @@ def resume(
             _refuse_other_end(path, saved, steps, complaints)
         trainer = Trainer(run, path, on_epoch)
         notes = [*complaints, *_notes(run, saved, config)]
-        if saved is None:
+        if saved is None and mpi.rank() == 0:
             directory.clear(path)
         return trainer.start(saved, screen, notes)
 
@@ -117,16 +127,19 @@ class Trainer:
     """A run under way."""
 
     def __init__(self, run: Run, path: Path, on_epoch: OnEpoch | None) -> None:
-        self.run, self.path, self.on_epoch = run, path, on_epoch
+        self.path, self.on_epoch = path, on_epoch
+        self.rank, self.ranks = mpi.rank(), mpi.size()
         self.algo, self.data = run.module, run.data
-        streams = np.random.SeedSequence(run.seed).spawn(3)
+        streams = _streams(run.seed, self.rank)
         self.act_rng, self.batch_rng = map(np.random.default_rng, streams[:2])
         env_seed, test_seed, init_seed = map(int, streams[2].generate_state(3))
-        self.tests = self.data.num_test_episodes
         try:
-            if run.wandb:
+            self.devices = Devices(run.devices, *self._shares())
+            self.run = run = _resolved(run, self.devices.count)
+            if run.wandb and self.rank == 0:
                 Wandb.refuse_absence()
             self.envs = self._environments(self.data.num_envs, env_seed)
+            self.tests = self._own_share(self.data.num_test_episodes)
             self.test_envs = self._environments(1, test_seed) if self.tests else None
             config = checks.config(run.config, self.algo.Config)
             key = jax.random.key(init_seed)
@@ -153,15 +166,44 @@ class Trainer:
         if isinstance(data, OnPolicy):
             self.experience: Rollout | Ring
             self.experience = Rollout(self._steps_of_a_rollout(), data.num_envs, spec)
-            return Learner(self.algo.update, self.state, self.experience.data)
-        self.experience = Ring(data.replay_size, spec)
+            example = (self.state, self.experience.data)
+            return Learner(self.algo.update, *example, 1, self.devices)
+        self.experience = Ring(max(data.replay_size // self.ranks, 1), spec)
         width = self.experience.rows.shape[1]
-        shape = (self._updates_of_a_round(), data.batch_size, width)
+        shape = (self._updates_of_a_round(), self._own_batch(), width)
         batch = jax.ShapeDtypeStruct(shape, np.float32)
-        return Learner(replayed(self.algo, spec.obs_size), self.state, batch)
+        learn = replayed(self.algo, spec.obs_size)
+        return Learner(learn, self.state, batch, 1, self.devices)
+
+    # What is this rank's of numbers that mean all ranks together
+
+    @property
+    def _at_once(self) -> int:
+        """Environments, and so the steps that a step of each is."""
+        return self.data.num_envs * self.ranks
+
+    def _own_share(self, count: int) -> int:
+        """Of what need not be the same for all."""
+        return count // self.ranks + (self.rank < count % self.ranks)
+
+    def _own_batch(self) -> int:
+        assert isinstance(self.data, OffPolicy)
+        size = self.data.batch_size
+        if size % self.ranks:
+            raise Refused(
+                f"batch_size is {size}, but {self.ranks} processes must share it "
+                f"evenly; make it a multiple of {self.ranks}"
+            )
+        return size // self.ranks
+
+    def _shares(self) -> tuple[int, str]:
+        """What devices share: environments, or a batch."""
+        if isinstance(self.data, OnPolicy):
+            return self.data.num_envs, "num_envs"
+        return self._own_batch(), "the batch"
 
     def _steps_of_a_rollout(self) -> int:
-        steps, count = self.data.steps_per_epoch, self.data.num_envs
+        steps, count = self.data.steps_per_epoch, self._at_once
         if steps % count:
             raise Refused(
                 f"steps_per_epoch is {steps}, but {count} environments must share the "
@@ -171,8 +213,7 @@ class Trainer:
 
     def _updates_of_a_round(self) -> int:
         assert isinstance(self.data, OffPolicy)
-        rounds = -(-self.data.update_every // self.data.num_envs)
-        return rounds * self.data.num_envs
+        return -(-self.data.update_every // self._at_once) * self._at_once
 
     # From beginning to end
 
@@ -187,45 +228,66 @@ class Trainer:
             notes += self._restored(saved)
         else:
             self.state = self._init()
-        self._described = directory.described(self.run)
-        self._config = directory.description(self._described)
-        checkpoint.replace(self.path / "config.yaml", self._config)
+        self.state = self._together(self.state)
         self.actor.follow(self.state)
-        segments = saved.segments if saved else {}
-        self.store = Store(self.path, self.run.keep, segments)
         self._open_logger(saved, screen)
         if self.screen:
             self.screen.notes(notes)
         self._start = self._epoch_start = time.perf_counter()
+        agree = mpi.greatest if self.ranks > 1 else None
         try:
-            with Stop() as self.stop:
+            with Stop(agree) as self.stop, mpi.watched():
                 self._loop()
         finally:
             self._close()
         return Result(self.state, self.logger.history, self.path, self.stop.signal)
 
+    def _together(self, state: Any) -> Any:
+        """Rank 0's, on each device of each rank."""
+        if self.ranks > 1:
+            leaves = mpi.broadcast(checkpoint.flatten(state))
+            state = checkpoint.unflatten(state, leaves)
+        return self.devices.replicate(state)
+
     def _open_logger(self, saved: Saved | None, screen: bool) -> None:
         progress = saved.progress if saved else ""
-        checkpoint.replace(self.path / "progress.csv", progress)
         rank = 0 if isinstance(self.data, OnPolicy) else 1  # a scan stacks metrics
-        names = columns(self.learner.metrics, rank, self.tests)
-        self.logger = Logger(self.path, *names, self.taken)
-        self.logger.describe(reading.determining(directory.settings(self.run)))
+        tests = self.data.num_test_episodes
+        names = columns(self.learner.metrics, rank, tests)
+        self.logger = Logger(*names, rows_of(progress), mpi.pooled)
         if saved:
             self.logger.restore(self._samples)
-        self.wandb = None
+        self.screen: Screen | None = None
+        self.wandb: Wandb | None = None
+        if screen and launch.speaks():
+            self.screen = Screen(self.run.total_steps, self.taken)
+            self.logger.add_sink(self.screen)
+        if self.rank == 0:
+            self._open_files(saved, progress)
+
+    def _open_files(self, saved: Saved | None, progress: str) -> None:
+        """What rank 0 alone writes."""
+        described = directory.described(self.run)
+        self._config = directory.description(described)
+        checkpoint.replace(self.path / "config.yaml", self._config)
+        checkpoint.replace(self.path / "progress.csv", progress)
+        self.store = Store(self.path, self.run.keep, saved.segments if saved else {})
+        self.csv = Csv(self.path / "progress.csv")
+        board = Board(self.path / "tb", self.taken)
+        settings = reading.determining(directory.settings(self.run))
+        board.describe(settings, self.logger.returns)
         if self.run.wandb:
             earlier = saved.content.get("wandb") if saved else None
-            self.wandb = Wandb(self.path, self._described, earlier)
-        self.screen = Screen(self.run.total_steps, self.taken) if screen else None
-        for sink in filter(None, (self.screen, self.wandb)):
+            self.wandb = Wandb(self.path, described, earlier)
+        for sink in filter(None, (self.csv, board, self.wandb)):
             self.logger.add_sink(sink)
 
     def _loop(self) -> None:
         total = self.run.total_steps
         while self.taken < total or self.owes_update:
-            if self.stop.signal:
+            if self.stop.reached():
                 return self._save_checkpoint()
+            mpi.step()
             if not self.owes_update:
                 self._step()
                 self.owes_update = self._update_is_due()
@@ -236,7 +298,12 @@ class Trainer:
                 self.owes_update = False
             if self._epoch_is_over():
                 self._end_epoch()
-        return self.store.wait()
+        return self._wait_for_the_disk()
+
+    def _wait_for_the_disk(self) -> None:
+        if self.rank == 0:
+            with mpi.excused():
+                self.store.wait()
 
     def _update_is_due(self) -> bool:
         data = self.data
@@ -251,14 +318,17 @@ class Trainer:
         return over or self.taken >= self.run.total_steps
 
     def _wait_for_the_compiler(self) -> bool:
-        """Whether it is done; not, if a signal came first."""
-        while not self.learner.ready(0.1):
-            if self.stop.signal:
+        """Whether it is done, in all ranks; not, if a signal came first."""
+        while True:
+            (waiting,) = mpi.greatest(int(not self.learner.ready(0.1)))
+            if not waiting:
+                return True
+            if self.stop.agreed():
                 return False
-        return True
 
     def _close(self) -> None:
-        self.store.close()
+        if self.rank == 0:
+            self.store.close()
         self.logger.close()
         self.envs.close()
         if self.test_envs is not None:
@@ -271,6 +341,7 @@ class Trainer:
         start = time.perf_counter()
         obs = self.envs.obs.copy()  # which the step will replace
         random = getattr(self.data, "start_steps", 0) - self.taken
+        random -= self.rank * len(obs)  # the ranks before it have had their part
         if random < len(obs):
             action = self.actor(obs, self.act_rng)
         if random > 0:
@@ -283,25 +354,27 @@ class Trainer:
         self.experience.insert(obs, action, self.envs.step(action))
         self._spent["ActSeconds"] += acted - start
         self._spent["EnvSeconds"] += time.perf_counter() - acted
-        self.taken += len(obs)
+        self.taken += self._at_once
         if self.screen:
             self.screen.progress(self.taken)
 
     def _update(self) -> None:
         start = time.perf_counter()
-        self.state, metrics = self.learner(self.state, self._batch())
+        self.state, metrics, prints = self.learner(self.state, self._batch())
+        if prints is not None:
+            mpi.refuse_drift(prints, f"at step {self.taken}")
         for name, value in metrics.items():
             if not np.isfinite(value).all():
                 raise FloatingPointError(f"{name} is not finite at step {self.taken}")
         self.logger.store(**metrics)
-        self.actor.follow(self.state)
+        self.actor.follow(self.devices.single(self.state))
         self._spent["UpdateSeconds"] += time.perf_counter() - start
 
     def _batch(self) -> Any:
         if isinstance(self.experience, Rollout):
             return self.experience.take()
         assert isinstance(self.data, OffPolicy)
-        shape = (self._updates_of_a_round(), self.data.batch_size)
+        shape = (self._updates_of_a_round(), self._own_batch())
         return self.experience.sample(self.batch_rng, *shape)
 
     # The end of an epoch
@@ -317,8 +390,10 @@ class Trainer:
         if "LearningRate" not in log.stored:
             log.store(LearningRate=_learning_rate(self.run.config))
         if self.on_epoch:
-            log.store_own(self.on_epoch(self.state, self.taken) or {})
-        self._save_model(log.dump(self.taken))
+            with mpi.excused():
+                log.store_own(self.on_epoch(self.state, self.taken) or {})
+        with mpi.excused():
+            self._save_model(log.dump(self.taken))
         self._epoch_start, self._epoch_taken = time.perf_counter(), self.taken
         if self._checkpoint_is_due():
             self._save_checkpoint()
@@ -335,6 +410,7 @@ class Trainer:
         if self.test_envs is None:
             return
         while len(self.test_envs.finished) < self.tests:
+            mpi.step()
             self.test_envs.step(self.actor(self.test_envs.obs))
         episodes = self.test_envs.take_finished()
         self.logger.store(TestEpRet=[e.returned for e in episodes])
@@ -347,12 +423,14 @@ class Trainer:
         last = self.taken >= self.run.total_steps
         if not better and not last and self.epoch % self.data.save_freq:
             return
+        self.best = max(self.best, score if score is not None else -np.inf)
+        if self.rank:
+            return
         policy = numpy_policy(self.state)
         assert policy is not None  # a run has jaxrl's own networks
         save = (self.run, self.envs.spec, policy, self.taken)
         directory.save_model(self.path / "models" / "last", *save)
-        if better and score is not None:
-            self.best = score
+        if better:
             directory.save_model(self.path / "models" / "best", *save)
 
     # Checkpoints
@@ -362,27 +440,34 @@ class Trainer:
         if self.taken >= self.run.total_steps:
             return True
         every = self.run.checkpoint_every
+        if not every or self.epoch % every:
+            return False
         seconds = time.perf_counter() - self._start
-        return every > 0 and self.epoch % every == 0 and self.store.affordable(seconds)
+        return bool(mpi.first(not self.rank and self.store.affordable(seconds)))
 
     def _save_checkpoint(self) -> None:
         ring = self.experience if isinstance(self.experience, Ring) else None
         rows, first = ring.since(self._kept_rows) if ring else (None, 0)
-        if ring:
+        if ring and rows is not None:
             self._kept_rows = ring.inserted
-        progress = self.logger.csv.text
-        saved = Saved(self._content(), self._config, progress, rows, first)
-        self.store.save(saved, len(ring.rows) if ring else 0)
+            rows = mpi.gather(rows)
+        own, *others = checkpoint.gathered(self._own())
+        if self.rank:
+            return
+        content = self._shared() | own | {"ranks": others}
+        saved = Saved(content, self._config, self.csv.text, rows, first)
+        with mpi.excused():
+            self.store.save(saved, len(ring.rows) if ring else 0)
         if self.stop.signal:
-            self.store.wait()
+            self._wait_for_the_disk()
 
-    def _content(self) -> dict[str, Any]:
+    def _shared(self) -> dict[str, Any]:
+        """What is the same for all ranks."""
         state = checkpoint.flatten(self.state)
         for name, leaf in state.items():
             # A setting may be infinite, where it is a limit.
             if not name.startswith(".config") and not np.isfinite(leaf).all():
                 raise FloatingPointError(f"{name} is not finite at step {self.taken}")
-        rollout = self.experience if isinstance(self.experience, Rollout) else None
         return {
             "taken": self.taken,
             "epoch": self.epoch,
@@ -390,14 +475,20 @@ class Trainer:
             "best": self.best,
             "owes_update": self.owes_update,
             "seconds": self._earlier + time.perf_counter() - self._start,
+            "state": state,
+            "wandb": self.wandb.id if self.wandb else None,
+        }
+
+    def _own(self) -> dict[str, Any]:
+        """What each rank has for itself."""
+        rollout = self.experience if isinstance(self.experience, Rollout) else None
+        return {
             "act_rng": self.act_rng.bit_generator.state,
             "batch_rng": self.batch_rng.bit_generator.state,
-            "state": state,
             "rollout": rollout.saved() if rollout else None,
             "envs": self.envs.saved(),
             "test_envs": self.test_envs.saved() if self.test_envs else None,
             "logger": self.logger.saved(),
-            "wandb": self.wandb.id if self.wandb else None,
         }
 
     def _restored(self, saved: Saved) -> list[str]:
@@ -410,31 +501,53 @@ class Trainer:
     def _restore(self, saved: Saved) -> list[str]:
         """Goes to where `saved` was; says what could not be brought there."""
         content = saved.content
+        own = content["ranks"][self.rank - 1] if self.rank else content
         self.taken, self.epoch = content["taken"], content["epoch"]
         self.best, self.owes_update = content["best"], content["owes_update"]
         self._epoch_taken, self._earlier = content["epoch_taken"], content["seconds"]
-        self._samples = Logger.samples(content["logger"])
-        self.act_rng.bit_generator.state = content["act_rng"]
-        self.batch_rng.bit_generator.state = content["batch_rng"]
+        self._samples = Logger.samples(own["logger"])
+        self.act_rng.bit_generator.state = own["act_rng"]
+        self.batch_rng.bit_generator.state = own["batch_rng"]
         restored = checkpoint.unflatten(self.state, content["state"])
         # Settings are those of the run, which may be longer now.
         asarray = lambda leaf, old: jax.numpy.asarray(leaf, old.dtype)  # noqa: E731
         config = jax.tree.map(asarray, self.run.config, restored.config)
         self.state = dataclasses.replace(restored, config=config)
         if isinstance(self.experience, Rollout):
-            self.experience.restore(content["rollout"])
+            self.experience.restore(own["rollout"])
         elif saved.rows is not None:
             self.experience.restore(saved.rows, saved.first)
             self._kept_rows = self.experience.inserted
         if self.test_envs:
-            self.test_envs.restore(content["test_envs"])
-        if lost := self.envs.restore(content["envs"]):
+            self.test_envs.restore(own["test_envs"])
+        if lost := self.envs.restore(own["envs"]):
             numbers = ", ".join(map(str, lost))
             return [
                 f"the episode of environment {numbers} could not be lived through "
                 "again; it goes on from a reset"
             ]
         return []
+
+
+def _streams(seed: int, rank: int) -> list[np.random.SeedSequence]:
+    """Of random numbers, three for each rank and none shared."""
+    # A sequence's children are told apart by keys; rank 0 has the first three.
+    root = np.random.SeedSequence(seed, spawn_key=(2 + rank,) if rank else ())
+    return root.spawn(3)
+
+
+def _resolved(run: Run, devices: int) -> Run:
+    """With the numbers of processes and devices that there are."""
+    if run.num_procs not in (0, 1, mpi.size()):
+        raise ValueError(
+            f"num_procs is {run.num_procs}, but there {_are(mpi.size())}; start it "
+            f"under mpirun -n {run.num_procs}"
+        )
+    return dataclasses.replace(run, num_procs=mpi.size(), devices=devices)
+
+
+def _are(processes: int) -> str:
+    return "is one process" if processes == 1 else f"are {processes} processes"
 
 
 def _learning_rate(config: Any) -> float:

@@ -1,0 +1,1 @@
+"""Learning together: on several devices by pmap, in several processes by MPI."""

@@ -1,0 +1,254 @@
+"""What ranks say to one another, by MPI; in one process alone, nothing.
+
+Everything here is called by all ranks together, in the same order. MPI is imported with
+the first word that is said, because that starts it. Bytes and numbers are sent, never
+pickled objects.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.experimental import io_callback
+from jax.flatten_util import ravel_pytree
+
+from jaxrl.parallel import launch
+from jaxrl.parallel.launch import rank as rank
+from jaxrl.parallel.launch import size as size
+from jaxrl.parallel.stats import Stats, merge
+from jaxrl.parallel.watch import Watch
+from jaxrl.types import Tree
+
+# JAX hands larger arrays to a callback by way of its threads, which may all be waiting
+# for that very callback.
+INLINE_BYTES = 96 * 1024
+
+
+class Communicators(NamedTuple):
+    """One for each thread that speaks, so that their words are not mixed up."""
+
+    main: Any
+    update: Any
+    watch: Any
+
+
+@functools.cache
+def _communicators() -> Communicators:
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:100]
+        raise launch.Unable(
+            f"several processes need mpi4py and an MPI library ({reason}); pip install "
+            "'jaxrl[mpi]' brings both"
+        ) from None
+    world = MPI.COMM_WORLD
+    if world.size != size():
+        raise launch.Unable(
+            f"the launcher started {size()} processes, but MPI sees {world.size}: it "
+            "is not of the MPI that mpi4py found (with Slurm, try srun --mpi=pmix)"
+        )
+    launch.one_error_ends_all()
+    return Communicators(world, world.Dup(), world.Dup())
+
+
+# Told by a run of itself; scripts need not.
+
+_watch: Watch | None = None
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[None]:
+    """While ranks learn together, none may stand still; they leave together."""
+    global _watch
+    if size() == 1:
+        yield
+        return
+    _watch = Watch(_communicators().watch, lambda why: launch.end_all(1, why))
+    yield
+    _watch.end()  # not after an error, which ends all
+    _watch = None
+
+
+def step() -> None:
+    """Says that this rank goes on."""
+    if _watch:
+        _watch.step()
+
+
+def excused() -> contextlib.AbstractContextManager[None]:
+    """Around what may take long."""
+    return _watch.excused() if _watch else contextlib.nullcontext()
+
+
+def _main() -> Any:
+    return _communicators().main
+
+
+# Trees
+
+
+def broadcast(tree: Tree) -> Tree:
+    """Rank 0's tree, on every rank; the others give one of the same shapes."""
+    return tree if size() == 1 else jax.tree.map(_broadcast, tree)
+
+
+def _broadcast(leaf: Any) -> np.ndarray:
+    values = np.array(leaf, order="C")
+    with excused():
+        _main().Bcast(values.reshape(-1).view(np.uint8))
+    return values
+
+
+def allreduce_sum(tree: Tree) -> Tree:
+    """The sum over ranks, leaf by leaf."""
+    return tree if size() == 1 else jax.tree.map(_sum, tree)
+
+
+def _sum(leaf: Any) -> np.ndarray:
+    values = np.asarray(leaf, order="C")
+    total = np.empty_like(values)
+    with excused():
+        _main().Allreduce(values, total)
+    return total
+
+
+def allreduce_mean(tree: Tree) -> Tree:
+    """The mean over ranks, leaf by leaf."""
+    return jax.tree.map(lambda total: total / size(), allreduce_sum(tree))
+
+
+def statistics(values: Any) -> Stats:
+    """Size, mean, spread, least and greatest of the values of all ranks.
+
+    A rank may have none.
+    """
+    return pooled({"": Stats.of(values)})[""]
+
+
+def pooled(samples: Mapping[str, Stats]) -> dict[str, Stats]:
+    """The samples of all ranks together, by name; a rank may lack some."""
+    if size() == 1:
+        return dict(samples)
+    own = {name: dataclasses.astuple(stats) for name, stats in samples.items()}
+    found: dict[str, Stats] = {}
+    for said in allgather(json.dumps(own).encode()):
+        for name, parts in json.loads(said).items():
+            found[name] = merge(found.get(name, Stats()), Stats(*parts))
+    return found
+
+
+# Bytes and rows
+
+
+def allgather(said: bytes) -> list[bytes]:
+    """What every rank said, by rank."""
+    if size() == 1:
+        return [said]
+    lengths = np.zeros(size(), np.int64)
+    with excused():
+        _main().Allgather(np.array([len(said)], np.int64), lengths)
+        everything = np.empty(lengths.sum(), np.uint8)
+        _main().Allgatherv(
+            np.frombuffer(said, np.uint8), (everything, lengths.tolist())
+        )
+    ends = np.cumsum(lengths)
+    return [everything[end - n : end].tobytes() for n, end in zip(lengths, ends)]  # noqa: B905
+
+
+def told(said: bytes = b"") -> bytes:
+    """What rank 0 said, on every rank."""
+    if size() == 1:
+        return said
+    length = int(_broadcast(np.int64(len(said))))
+    return _broadcast(np.frombuffer(said.ljust(length)[:length], np.uint8)).tobytes()
+
+
+def first(value: int) -> int:
+    """Rank 0's value, on every rank."""
+    return value if size() == 1 else int(_broadcast(np.int64(value)))
+
+
+def greatest(*values: int) -> list[int]:
+    """Of each value the greatest over ranks."""
+    if size() == 1:
+        return list(values)
+    from mpi4py import MPI
+
+    found = np.array(values, np.int64)
+    with excused():
+        _main().Allreduce(MPI.IN_PLACE, found, MPI.MAX)
+    return found.tolist()
+
+
+def gather(rows: np.ndarray) -> np.ndarray | None:
+    """To rank 0, the rows [n, ...] of all ranks side by side [n, ranks, ...]."""
+    if size() == 1:
+        return rows
+    everyone = np.empty((size(), *rows.shape), rows.dtype) if rank() == 0 else None
+    with excused():
+        _main().Gather(np.ascontiguousarray(rows), everyone)
+    return None if everyone is None else np.moveaxis(everyone, 0, 1)
+
+
+def scatter(rows: np.ndarray | None, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """From rank 0 what `gather` brought there; `shape` [n, ...] is a rank's own."""
+    if size() == 1:
+        assert rows is not None
+        return rows
+    own = np.empty(shape, dtype)
+    parts = None if rows is None else np.ascontiguousarray(np.moveaxis(rows, 1, 0))
+    with excused():
+        _main().Scatter(parts, own)
+    return own
+
+
+# Inside a compiled update
+
+
+def pmean(tree: Tree) -> Tree:
+    """The mean over ranks, as a step of a program that JAX compiles."""
+    if size() == 1:
+        return tree
+    flat, unravel = ravel_pytree(tree)
+    length = INLINE_BYTES // flat.dtype.itemsize
+    parts = [flat[i : i + length] for i in range(0, flat.size, length)]
+    # In order: two means that do not depend on each other must not change places in
+    # one rank only.
+    return unravel(io_callback(_mean, flat, *parts, ordered=True))
+
+
+def _mean(*parts: jax.Array) -> np.ndarray:
+    from mpi4py import MPI
+
+    values = np.concatenate(parts)
+    with excused():
+        _communicators().update.Allreduce(MPI.IN_PLACE, values)
+    values /= size()
+    return values
+
+
+def refuse_drift(fingerprints: np.ndarray, where: str) -> None:
+    """Refuses learners that are no longer the same; `fingerprints` [devices]."""
+    prints = np.ascontiguousarray(fingerprints, np.uint32)
+    everyone = [np.frombuffer(said, np.uint32) for said in allgather(prints.tobytes())]
+    values, counts = np.unique(np.concatenate(everyone), return_counts=True)
+    if len(values) == 1:
+        return
+    # The majority is right; where there is none, rank 0's first device is.
+    most = counts.max() * 2 > counts.sum()
+    right = values[counts.argmax()] if most else everyone[0][0]
+    drifted = [
+        f"rank {r}" + (f", device {d}" if len(own) > 1 else "")
+        for r, own in enumerate(everyone)
+        for d, value in enumerate(own)
+        if value != right
+    ]
+    raise FloatingPointError(
+        f"the parameters of {' and '.join(drifted)} differ from the others' {where}"
+    )

@@ -1,0 +1,119 @@
+"""Programs that the tests start in several processes: `python ranks.py NAME ...`."""
+
+import json
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from jaxrl import algos
+from jaxrl.parallel import mpi
+from jaxrl.parallel.devices import Devices, set_up
+from jaxrl.runs import checkpoint
+
+UPDATES = 20
+BATCH = 24  # over one, two, three, four and six learners
+
+
+def learn(out: str, devices: str) -> None:
+    """Twenty updates of all six on the same batches, cut over ranks and devices."""
+    from support import SPEC, fake_batch, is_on_policy, small_config
+
+    set_up(int(devices))
+    found = {}
+    for name in algos.NAMES:
+        algo = algos.get(name)
+        axis = 1 if is_on_policy(algo) else 0
+        state = algo.init(jax.random.key(0), SPEC, small_config(algo))
+        shared = Devices(int(devices), BATCH // mpi.size(), "the batch")
+        lead = (6, BATCH) if axis else (BATCH,)
+        keys = jax.random.split(jax.random.key(1), UPDATES)
+        batches = [own(fake_batch(algo, key, lead=lead), axis) for key in keys]
+        program = shared.compile(algo.update, state, batches[0], axis)
+        state = shared.replicate(state)
+        for batch in batches:
+            state, _, prints = program(state, shared.split(batch, axis))
+            if prints is not None:
+                mpi.refuse_drift(np.atleast_1d(prints), f"of {name}")
+        state = shared.single(state)
+        flat = checkpoint.flatten((state.actor, state.critic))
+        found |= {f"{name}{leaf}": value for leaf, value in flat.items()}
+        obs = np.linspace(-2, 2, 30).reshape(10, 3)
+        found[f"{name} acts"] = np.asarray(algo.act(state, obs))
+    if mpi.rank() == 0:
+        np.savez(out, **found)
+
+
+def own(batch, axis):
+    """The part of a batch that is for this rank."""
+    cut = lambda x: np.split(np.asarray(x), mpi.size(), axis)[mpi.rank()]  # noqa: E731
+    return jax.tree.map(cut, batch)
+
+
+def say(out: str) -> None:
+    """What the tools give; rank 1 has no samples."""
+    rank = mpi.rank()
+    samples = [] if rank == 1 else np.arange(4.0) + 10 * rank
+    stats = mpi.statistics(samples)
+    tree = {"a": np.arange(3) + rank, "b": [np.float32(rank)]}
+    rows = np.full((2, 3), rank, np.float32)
+    side_by_side = mpi.gather(rows)
+    back = mpi.scatter(side_by_side, rows.shape, rows.dtype)
+    assert np.array_equal(back, rows)
+    found = {
+        "size": mpi.size(),
+        "stats": [stats.n, stats.mean, stats.std, stats.min, stats.max],
+        "nothing": mpi.statistics([]).n,
+        "broadcast": listed(mpi.broadcast(tree)),
+        "sum": listed(mpi.allreduce_sum(tree)),
+        "mean": listed(mpi.allreduce_mean(tree)),
+        "told": mpi.told(b"from 0" if rank == 0 else b"no").decode(),
+        "said": [said.decode() for said in mpi.allgather(b"x" * rank)],
+        "first": mpi.first(rank + 5),
+        "greatest": mpi.greatest(rank, -rank),
+    }
+    Path(f"{out}.{rank}").write_text(json.dumps(found))
+
+
+def listed(tree):
+    return jax.tree.map(lambda x: np.asarray(x).tolist(), tree)
+
+
+def drift(out: str, devices: str) -> None:
+    """In the second epoch one bit of rank 1's parameters is another."""
+    from jaxrl.runs import spec
+    from jaxrl.training import host
+
+    settings = {"steps": 192, "steps_per_epoch": 48, "hidden": "8", "out": out}
+    settings |= {"devices": devices, "num_envs": devices}
+    trainers = []
+
+    def flip(state, step):
+        if step == 96 and mpi.rank() == 1:
+            (trainer,) = trainers
+            leaves, structure = jax.tree.flatten(trainer.state)
+            place = next(i for i, x in enumerate(leaves) if x.size == 8)
+            shards = [np.array(s.data) for s in leaves[place].addressable_shards]
+            shards[-1].view(np.uint32).ravel()[3] ^= 1
+            placed = [
+                jax.device_put(x, s.device)
+                for x, s in zip(shards, leaves[place].addressable_shards, strict=True)
+            ]
+            leaves[place] = jax.make_array_from_single_device_arrays(
+                leaves[place].shape, leaves[place].sharding, placed
+            )
+            trainer.state = jax.tree.unflatten(structure, leaves)
+
+    class Known(host.Trainer):
+        def __init__(self, *args):
+            super().__init__(*args)
+            trainers.append(self)
+
+    host.Trainer = Known
+    run = spec.make("vpg", "Pendulum-v1", settings)
+    host.train(run, screen=False, on_epoch=flip)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])
