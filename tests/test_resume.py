@@ -119,6 +119,20 @@ def test_beyond_its_end_it_is_the_longer_run(tmp_path):
         jaxrl.resume(short.directory, 100, screen=False)
 
 
+def test_no_model_is_left_of_steps_that_are_taken_again(tmp_path, monkeypatch):
+    at_step(monkeypatch, 200, kill)  # the only checkpoint is that of the signal
+    monkeypatch.setattr(checkpoint.Store, "affordable", lambda *_: False)
+    at_step(monkeypatch, 90, signalled)
+    left = train(tmp_path, "sac", "Pendulum-v1", epochs=4)
+    with pytest.raises(Killed):
+        jaxrl.resume(left.directory, screen=False)
+    models = left.directory / "models"
+    steps = lambda: {p.name for p in models.iterdir()} - {"last", "best"}  # noqa: E731
+    assert steps() == {"60", "120", "180"}
+    jaxrl.resume(left.directory, 130, screen=False)
+    assert steps() == {"60", "120", "130"}
+
+
 def test_a_decay_is_stretched_to_the_new_end(tmp_path):
     short = train(tmp_path, "ppo", "CartPole-v1", steps=128)
     longer = jaxrl.resume(short.directory, 256, screen=False)

@@ -344,6 +344,28 @@ def test_eval_obeys_its_options(trained, capsys):
     assert (short["AverageEpRet"], short["StdEpRet"], short["EpLen"]) == (3, 0, 3)
 
 
+def test_a_model_can_be_asked_for_by_its_step(trained, tmp_path, in_tmp, capsys):
+    run, obs = trained["pole"], np.full(4, 0.1)
+    kept = Policy.load(run / "models" / "64" / "policy.npz")
+    last, _ = jaxrl.load(run)
+    assert (kept.layers[0][0] != last.layers[0][0]).any()  # learned in between
+    np.testing.assert_array_equal(jaxrl.load(run, 64)[0](obs), kept(obs))
+    assert evaluated(capsys, run, "--episodes", 2, "--checkpoint", 128) == evaluated(
+        capsys, run, "--episodes", 2
+    )
+    assert main(["export", str(run), "--checkpoint=64", "-o", "policy.npz"]) == 0
+    for one, other in zip(Policy.load("policy.npz").layers, kept.layers, strict=True):
+        np.testing.assert_array_equal(one[0], other[0])
+
+
+@pytest.mark.parametrize("command", ["eval", "video", "export"])
+def test_an_unknown_step_is_answered_with_those_there_are(trained, command, capsys):
+    assert main([command, str(trained["pole"]), "--checkpoint", "65"]) == 2
+    assert capsys.readouterr().err.endswith(
+        "has no model 65; it has best, last, 64, 128\n"
+    )
+
+
 @pytest.mark.parametrize("command", ["eval", "plot", "export", "report"])
 def test_looking_at_a_run_does_not_import_jax(trained, command, tmp_path):
     options = {"eval": ["--episodes", "1"], "plot": ["-o", str(tmp_path / "a.svg")]}
@@ -436,7 +458,7 @@ def test_opengl_is_found_or_the_way_to_it_told(monkeypatch):
         (["eval", "RUN"], "has no model 'last' yet"),
         (["eval", "RUN", "--epsiodes", "3"], "did you mean '--episodes'?"),
         (["eval", "RUN", "--episodes", "-1"], "a whole number from 1 on"),
-        (["eval", "RUN", "--checkpoint", "7"], "is '7', but must be one of"),
+        (["eval", "RUN", "--checkpoint", "newest"], "must be last, best or a step"),
         (["export", "RUN"], "has no model 'last' yet"),
         (["video", "RUN", "--episodes", "x"], "a whole number from 1 on"),
         (["plot"], "no PATH"),

@@ -167,6 +167,23 @@ def test_the_directory_says_all_that_determines_the_run(tmp_path):
         assert len(policy.layers) == 2
 
 
+@pytest.mark.parametrize(
+    ("keep", "steps"),
+    [
+        (20, [64, 128, 192, 256, 320]),
+        (2, [192]),  # of five epochs every third
+        (1, [320]),
+        (0, []),
+    ],
+)
+def test_models_are_kept_evenly_over_the_run(tmp_path, keep, steps):
+    path = train(tmp_path, "vpg", "CartPole-v1", epochs=5, keep_models=keep).directory
+    kept = [p for p in (path / "models").iterdir() if p.name.isdecimal()]
+    assert sorted(int(model.name) for model in kept) == steps
+    found = {int(p.name): json.loads((p / "model.json").read_text()) for p in kept}
+    assert all(meta["step"] == step for step, meta in found.items())
+
+
 def test_metrics_of_a_users_own_are_logged(tmp_path):
     result = jaxrl.train(
         "ppo",

@@ -49,6 +49,8 @@ class Run:
     """Epochs between two checkpoints, more if they took over 2 % of the time; or 0."""
     keep: Size = 2
     """Checkpoints kept, the newest ones."""
+    keep_models: Count = 20
+    """Models kept by their step, evenly over the run, beside the last and the best."""
     overwrite: bool = False
     """Remove an earlier run of this name and seed."""
     wandb: bool = False
@@ -68,6 +70,11 @@ class Run:
             return -(-self.steps // per_epoch) * per_epoch
         return self.steps
 
+    def keeps_model_of(self, epoch: int) -> bool:
+        """Whether the model of this epoch stays, under its step."""
+        epochs = -(-self.total_steps // self.data.steps_per_epoch)
+        return bool(self.keep_models) and epoch % -(-epochs // self.keep_models) == 0
+
 
 class Setting(typing.NamedTuple):
     """One name that a user can set."""
@@ -80,7 +87,7 @@ class Setting(typing.NamedTuple):
 
 OWN = (
     *("seed", "steps", "exp_name", "out", "env_kwargs"),
-    *("checkpoint_every", "keep", "overwrite", "wandb"),
+    *("checkpoint_every", "keep", "keep_models", "overwrite", "wandb"),
 )
 
 

@@ -29,7 +29,7 @@ class Moment(NamedTuple):
 
 def load(
     directory: str | os.PathLike[str],
-    checkpoint: str = "last",
+    checkpoint: str | int = "last",
     max_ep_len: int | None = None,
     **drawing: Any,
 ) -> tuple[Policy, Any]:

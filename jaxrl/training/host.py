@@ -191,6 +191,7 @@ class Trainer:
         self._config = directory.description(self._described)
         checkpoint.replace(self.path / "config.yaml", self._config)
         self.actor.follow(self.state)
+        directory.forget_after(self.path, self.taken)
         segments = saved.segments if saved else {}
         self.store = Store(self.path, self.run.keep, segments)
         self._open_logger(saved, screen)
@@ -341,19 +342,21 @@ class Trainer:
         self.logger.store(TestEpLen=[e.length for e in episodes])
 
     def _save_model(self, row: Row) -> None:
-        """The model, and the best one by its tests or else its episodes."""
+        """The model: as the last, the best by its episodes, and one to be kept."""
         score = row.get("AverageTestEpRet", row["AverageEpRet"])
         better = score is not None and score > self.best
         last = self.taken >= self.run.total_steps
-        if not better and not last and self.epoch % self.data.save_freq:
+        kept = self.run.keeps_model_of(self.epoch)
+        if not (better or last or kept) and self.epoch % self.data.save_freq:
             return
         policy = numpy_policy(self.state)
         assert policy is not None  # a run has jaxrl's own networks
         save = (self.run, self.envs.spec, policy, self.taken)
-        directory.save_model(self.path / "models" / "last", *save)
+        for name, due in ("last", True), ("best", better), (str(self.taken), kept):
+            if due:
+                directory.save_model(self.path / "models" / name, *save)
         if better and score is not None:
             self.best = score
-            directory.save_model(self.path / "models" / "best", *save)
 
     # Checkpoints
 
