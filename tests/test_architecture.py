@@ -20,9 +20,10 @@ ALLOWED = {
     "envs": {"spaces"},
     "policy": {"spaces"},
     "runs": {"types", "settings", "checks", "algos", "policy"},
-    "training": {"types", "checks", "maths", "algos", "envs", "policy", "runs"},
-    "experiments": {"algos", "envs", "runs", "training"},
     "show": {"__version__", "spaces", "envs", "policy", "runs"},
+    # It shows its films, while it trains.
+    "training": {"types", "checks", "maths", "algos", "envs", "policy", "runs", "show"},
+    "experiments": {"algos", "envs", "runs", "training"},
     "cli": {"__version__", "algos", "runs", "training", "experiments", "show"},
     "__main__": {"cli", "experiments"},
 }
@@ -36,6 +37,7 @@ ONLY = {
     "tensorboardX": {"runs"},
     "matplotlib": {"show"},
     "imageio": {"show"},
+    "imageio_ffmpeg": {"show"},
     "onnx": {"show"},
     "PIL": {"show"},
     "optuna": {"experiments"},

@@ -236,8 +236,16 @@ def save_model(
     shutil.rmtree(old, ignore_errors=True)
 
 
+def film_of(run: Path, step: int) -> Path:
+    """The film of that step's model; names of films sort as their steps do."""
+    return run / "videos" / f"step-{step:09}.mp4"
+
+
 def forget_after(run: Path, step: int) -> None:
-    """Removes models of later steps, which may not come again as they were."""
+    """Removes models and films of later steps: they may not come again as they were."""
     for model in (run / "models").glob("*"):
         if model.name.isdecimal() and int(model.name) > step:
             shutil.rmtree(model)
+    for film in (run / "videos").glob("step-*.mp4"):
+        if film.name > film_of(run, step).name:
+            film.unlink()

@@ -133,6 +133,10 @@ class Logger:
         self.history.append(row)
         return row
 
+    def film(self, gif: bytes, step: int) -> None:
+        """Shows a film in TensorBoard."""
+        self._board.film(gif, step)
+
     def saved(self) -> dict[str, Any]:
         """The names, and the samples since the last row, for a checkpoint."""
         stats = {k: list(dataclasses.astuple(x)) for k, x in self._stats.items()}
@@ -216,6 +220,18 @@ class Board:
                 self._writer.add_scalar(name, value, step)
         self._writer.flush()
 
+    def film(self, gif: bytes, step: int) -> None:
+        """Among the images; `add_video` would need moviepy to encode it."""
+        from tensorboardX.proto.summary_pb2 import Summary
+
+        width, height = (int.from_bytes(gif[i : i + 2], "little") for i in (6, 8))
+        image = Summary.Image(
+            height=height, width=width, colorspace=3, encoded_image_string=gif
+        )
+        summary = Summary(value=[Summary.Value(tag="film", image=image)])
+        self._writer.file_writer.add_summary(summary, step)
+        self._writer.flush()
+
     def close(self) -> None:
         try:
             self._writer.close()
@@ -271,6 +287,11 @@ class Wandb:
     def write(self, row: Row, step: int) -> None:
         known = {name: value for name, value in row.items() if value is not None}
         self._run.log(known, step=step)
+
+    def film(self, path: Path, step: int) -> None:
+        import wandb
+
+        self._run.log({"film": wandb.Video(str(path))}, step=step)
 
     def close(self) -> None:
         self._run.finish()

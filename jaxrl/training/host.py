@@ -22,6 +22,7 @@ from jaxrl.runs.columns import columns
 from jaxrl.runs.logger import Logger, Row, Screen, Wandb
 from jaxrl.runs.refusal import Refused
 from jaxrl.runs.spec import Run
+from jaxrl.training import filming
 from jaxrl.training.acting import Actor, numpy_policy
 from jaxrl.training.experience import Ring, Rollout
 from jaxrl.training.learner import Learner, replayed
@@ -51,6 +52,8 @@ def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Res
         if not run.overwrite:
             directory.refuse_run(path)
         trainer = Trainer(run, path, on_epoch)
+        if run.video_every:
+            filming.rehearse(run)
         directory.clear(path)
         return trainer.start(None, screen)
 
@@ -224,6 +227,8 @@ class Trainer:
 
     def _loop(self) -> None:
         total = self.run.total_steps
+        if self.epoch and self.taken == self._epoch_taken:
+            self._film()  # if a signal came before it was done
         while self.taken < total or self.owes_update:
             if self.stop.signal:
                 return self._save_checkpoint()
@@ -320,6 +325,7 @@ class Trainer:
         if self.on_epoch:
             log.store_own(self.on_epoch(self.state, self.taken) or {})
         self._save_model(log.dump(self.taken))
+        self._film()
         self._epoch_start, self._epoch_taken = time.perf_counter(), self.taken
         if self._checkpoint_is_due():
             self._save_checkpoint()
@@ -357,6 +363,22 @@ class Trainer:
                 directory.save_model(self.path / "models" / name, *save)
         if better and score is not None:
             self.best = score
+
+    def _film(self) -> None:
+        """Of the model just saved, unless there is one already."""
+        film = directory.film_of(self.path, self.taken)
+        if not self.run.films(self.epoch) or film.exists():
+            return
+        try:
+            preview = filming.film(self.path, self.taken, self.stop)
+        except Refused as refusal:
+            if self.screen:
+                self.screen.notes([f"no film of step {self.taken}: {refusal}"])
+            return
+        if preview:
+            self.logger.film(preview, self.taken)
+        if preview and self.wandb:
+            self.wandb.film(film, self.taken)
 
     # Checkpoints
 
