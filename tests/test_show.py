@@ -134,6 +134,11 @@ def test_paths_are_paths_and_globs_and_never_parts_of_names(tmp_path):
     assert sorted(run.name for run in both) == ["ppo_s1", "ppo_s10"]
 
 
+def test_a_run_has_its_name_from_inside_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(write_run(tmp_path, "ppo", 3, log([1], [1])))
+    assert reading.record(".").name == "ppo_s3"
+
+
 def test_what_is_inside_of_a_run_is_no_run(tmp_path):
     path = write_run(tmp_path, "[ppo]", 0, log([1], [1]))
     (path / "wandb").mkdir()
@@ -268,6 +273,27 @@ def test_the_picture_shows_the_curves_under_their_names(tmp_path):
     assert "1M" in [tick.get_text() for tick in axis.get_xticklabels()]
 
 
+@pytest.mark.parametrize(
+    ("envs", "ys", "over_all", "over_panels"),
+    [
+        (["Ant-v4"], ["EpLen", "Performance"], "Ant-v4", ["", ""]),
+        (["Ant-v4"], ["EpLen"], "", ["Ant-v4"]),
+        (["A-v1", "B-v1"], ["EpLen", "Performance"], "", ["A-v1", "B-v1", "", ""]),
+        (["A-v1", "B-v1"], ["EpLen"], "", ["A-v1", "B-v1"]),
+    ],
+)
+def test_a_title_stands_once(tmp_path, envs, ys, over_all, over_panels):
+    from matplotlib.figure import Figure
+
+    for env in envs:
+        write_run(tmp_path, env, 0, log([1, 2], [5, 6], EpLen=[7, 8]), env=env)
+    panels = curves.panels(reading.find([str(tmp_path)]), View(ys=ys))
+    figure = Figure(layout="constrained")
+    plot.draw(figure, panels, [[] for _ in panels], View(ys=ys))
+    assert figure.get_suptitle() == over_all
+    assert [axis.get_title() for axis in figure.axes] == over_panels
+
+
 def test_numbers_are_short():
     assert [plot.shortly(x) for x in (0, 950, 2500, 1e6, -3e9)] == [
         *("0", "950", "2.5k", "1M", "-3G")
@@ -324,6 +350,14 @@ def test_eval_prints_episodes_and_their_summary(trained, capsys):
     assert table["AverageEpRet"] == pytest.approx(np.mean(returns), rel=0.01)
     assert table["IqmEpRet"] == pytest.approx(np.mean(sorted(returns)[2:6]), rel=0.01)
     assert table["IqmLow"] <= table["IqmEpRet"] <= table["IqmHigh"]
+
+
+@pytest.mark.parametrize(("episodes", "known"), [(5, False), (6, True)])
+def test_too_few_episodes_have_no_interval(trained, capsys, episodes, known):
+    found = evaluated(capsys, trained["pole"], "--episodes", episodes)
+    assert [found[name] is not None for name in ("IqmLow", "IqmHigh")] == [known] * 2
+    assert main(["eval", str(trained["pole"]), "--episodes", "1"]) == 0
+    assert "IqmLow |                 |" in capsys.readouterr().out
 
 
 def evaluated(capsys, *words):

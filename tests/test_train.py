@@ -124,12 +124,12 @@ def events(directory):
     """Those that TensorBoard would read: records of a length, a checksum, an event."""
     from tensorboardX.proto.event_pb2 import Event
 
-    (file,) = (directory / "tb").iterdir()
-    data = file.read_bytes()
-    while data:
-        size = int.from_bytes(data[:8], "little")
-        yield Event.FromString(data[12 : 12 + size])
-        data = data[16 + size :]
+    for file in sorted((directory / "tb").iterdir()):
+        data = file.read_bytes()
+        while data:
+            size = int.from_bytes(data[:8], "little")
+            yield Event.FromString(data[12 : 12 + size])
+            data = data[16 + size :]
 
 
 def test_tensorboard_shows_curves_and_settings_as_one_run(tmp_path):

@@ -194,12 +194,13 @@ class Csv:
 
 
 class Board:
-    """TensorBoard's events; those of an earlier life from `step` on are dropped."""
+    """TensorBoard's events; those of an earlier life after `step` are dropped."""
 
     def __init__(self, directory: Path, step: int) -> None:
         from tensorboardX import SummaryWriter
 
-        self._writer = SummaryWriter(str(directory), purge_step=step or None)
+        purge = step + 1 if step else None  # the first step to be dropped
+        self._writer = SummaryWriter(str(directory), purge_step=purge)
 
     def describe(self, settings: Mapping[str, Any], metrics: Iterable[str]) -> None:
         """The run as a row of the tab HPARAMS, with these metrics.

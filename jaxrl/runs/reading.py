@@ -41,7 +41,7 @@ class Record:
 
     @property
     def name(self) -> str:
-        return self.path.name
+        return self.path.resolve().name
 
     def setting(self, name: str) -> Any:
         """Of the run, its data or its algorithm; None where there is none so named."""
