@@ -32,8 +32,9 @@ def test_films_are_made_and_change_nothing(filmed, tmp_path):
     assert_same(filmed, unseen)
     assert not (unseen.directory / "videos").exists()
     assert sorted(films(filmed.directory)) == NAMES
-    # The first film took longer than an epoch, and the epoch after it knows nothing.
-    assert filmed.history[2]["StepsPerSecond"] > 64 / 0.5
+    # Most of the time between these rows was that of a film, and is not counted.
+    _, before, after, _ = filmed.history
+    assert 64 / after["StepsPerSecond"] < (after["Time"] - before["Time"]) / 2
 
 
 def test_a_film_is_that_of_jaxrl_video(filmed, tmp_path):
