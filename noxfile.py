@@ -30,7 +30,10 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """All tests but the slow ones; arguments after `--` go to pytest."""
+    """All tests but the slow ones; arguments after `--` go to pytest.
+
+    Those of the report's page are skipped where there is no Chromium.
+    """
     install(session, "-e", ".[test]")
     session.run("pytest", "--numprocesses", "auto", *session.posargs)
 

@@ -93,9 +93,12 @@ def search(
 
 def load(
     directory: "str | os.PathLike[str]",
-    checkpoint: typing.Literal["last", "best"] = "last",
+    checkpoint: typing.Literal["last", "best"] | int = "last",
 ) -> "tuple[Policy, gymnasium.Env]":
-    """The greedy policy of a run and its environment: `env.step(policy(obs))`."""
+    """The greedy policy of a run and its environment: `env.step(policy(obs))`.
+
+    `checkpoint` may be a step at which a model was kept.
+    """
     from jaxrl.show import agent
 
     return agent.load(directory, checkpoint)

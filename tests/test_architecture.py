@@ -21,11 +21,13 @@ ALLOWED = {
     "policy": {"spaces"},
     "parallel": {"types", "maths"},
     "runs": {"types", "settings", "checks", "algos", "policy", "parallel"},
+    "show": {"__version__", "spaces", "envs", "policy", "runs"},
+    # It shows its films, while it trains.
     "training": {
         *("types", "checks", "maths", "algos", "envs", "policy", "parallel", "runs"),
+        "show",
     },
     "experiments": {"algos", "envs", "parallel", "runs", "training"},
-    "show": {"__version__", "spaces", "envs", "policy", "runs"},
     "cli": {
         *("__version__", "algos", "parallel", "runs", "training"),
         *("experiments", "show"),
@@ -42,6 +44,7 @@ ONLY = {
     "tensorboardX": {"runs"},
     "matplotlib": {"show"},
     "imageio": {"show"},
+    "imageio_ffmpeg": {"show"},
     "onnx": {"show"},
     "PIL": {"show"},
     "optuna": {"experiments"},

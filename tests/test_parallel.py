@@ -76,16 +76,22 @@ def layouts(*pairs):
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    """What one process with one device learns, in double and single precision."""
-    path = tmp_path_factory.mktemp("alone")
-    program("learn", path / "double.npz", 1, JAX_ENABLE_X64="1")
-    program("learn", path / "single.npz", 1)
+    """What one process with one device learns, in double precision."""
+    path = tmp_path_factory.mktemp("alone") / "double.npz"
+    program("learn", path, 1, JAX_ENABLE_X64="1")
+    return path
+
+
+@pytest.fixture(scope="module")
+def alone_in_single_precision(tmp_path_factory):
+    path = tmp_path_factory.mktemp("alone") / "single.npz"
+    program("learn", path, 1)
     return path
 
 
 def assert_learns_the_same(alone, path, ranks, devices):
     program("learn", path / "a.npz", devices, ranks=ranks, JAX_ENABLE_X64="1")
-    with np.load(alone / "double.npz") as one, np.load(path / "a.npz") as many:
+    with np.load(alone) as one, np.load(path / "a.npz") as many:
         assert one.keys() == many.keys()
         for name in one:
             np.testing.assert_allclose(
@@ -106,9 +112,12 @@ def test_cut_over_more_learners_too(alone, tmp_path, ranks, devices):
 
 @pytest.mark.mpi
 @layouts((1, 2), (2, 1), (2, 2), (3, 1))
-def test_in_single_precision_the_greedy_actions_agree(alone, tmp_path, ranks, devices):
+def test_in_single_precision_the_greedy_actions_agree(
+    alone_in_single_precision, tmp_path, ranks, devices
+):
     program("learn", tmp_path / "a.npz", devices, ranks=ranks)
-    with np.load(alone / "single.npz") as one, np.load(tmp_path / "a.npz") as many:
+    one, many = np.load(alone_in_single_precision), np.load(tmp_path / "a.npz")
+    with one, many:
         for name in filter(lambda name: name.endswith(" acts"), one):
             np.testing.assert_allclose(
                 many[name], one[name], rtol=0, atol=1e-3, err_msg=name
@@ -380,3 +389,50 @@ def test_open_mpis_banners_give_way_to_a_line():
     strange = [rule, "There are not enough slots\n", rule]
     assert list(launch.without_banners(strange)) == ["There are not enough slots\n"]
     assert list(launch.without_banners([rule, "cut\n"])) == ["cut\n"]
+
+
+# Two hosts: two network namespaces joined by a cable of their own
+
+
+@pytest.fixture
+def hosts(tmp_path):
+    """mpirun, with a rank on each of them."""
+    ours = [f"jaxrl{os.getpid()}{side}" for side in "ab"]
+    made = f"""
+        ip netns add {ours[0]} && ip netns add {ours[1]} &&
+        ip link add left netns {ours[0]} type veth peer name right netns {ours[1]} &&
+        ip -n {ours[0]} addr add 10.77.0.1/24 dev left &&
+        ip -n {ours[1]} addr add 10.77.0.2/24 dev right &&
+        ip -n {ours[0]} link set left up && ip -n {ours[0]} link set lo up &&
+        ip -n {ours[1]} link set right up && ip -n {ours[1]} link set lo up
+    """
+    done = subprocess.run(["sh", "-c", made], capture_output=True, text=True)
+    remove = f"ip netns del {ours[0]}; ip netns del {ours[1]}"
+    if done.returncode:
+        subprocess.run(["sh", "-c", remove], capture_output=True)
+        pytest.skip(f"network namespaces cannot be made here: {done.stderr.strip()}")
+    # Open MPI takes processes of one host name for neighbours, so each has its own.
+    enter = [
+        f"ip netns exec {name} unshare --uts sh -c 'hostname {side}; exec \"$@\"' sh"
+        for name, side in zip(ours, "ab", strict=True)
+    ]
+    agent = tmp_path / "agent"
+    agent.write_text(f'#!/bin/sh\nshift\nexec {enter[1]} sh -c "$*"\n')
+    agent.chmod(0o755)
+    yield (
+        f"{enter[0]} {launch._mpirun()} --prtemca plm_ssh_agent {agent} "
+        "--host 10.77.0.1:1,10.77.0.2:1 --mca btl tcp,self -n 2"
+    )
+    subprocess.run(["sh", "-c", remove])
+
+
+@pytest.mark.mpi
+def test_two_hosts_learn_what_two_processes_of_one_do(tmp_path, hosts):
+    one_each = {"PRTE_MCA_rmaps_default_mapping_policy": "slot"}
+    said = ended(start(["sh", "-c", f"{hosts} hostname"], **one_each))[1]
+    assert sorted(said.split()) == ["a", "b"]
+    trained(tmp_path / "a", "ppo")
+    words = " ".join(train_words(tmp_path / "b", "ppo"))
+    code, _, err = ended(start(["sh", "-c", f"{hosts} {words}"], **one_each))
+    assert code == 0, err
+    assert_same_run(tmp_path / "a", tmp_path / "b")

@@ -13,7 +13,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from test_train import jaxrl_command, small, train
+from test_train import events, jaxrl_command, small, train
 
 import jaxrl
 from jaxrl.cli.main import main
@@ -117,6 +117,32 @@ def test_beyond_its_end_it_is_the_longer_run(tmp_path):
     assert_same(jaxrl.resume(short.directory, 180, screen=False), longer)
     with pytest.raises(Refused, match="180 steps already"):
         jaxrl.resume(short.directory, 100, screen=False)
+
+
+def test_tensorboard_shows_every_epoch_once(tmp_path):
+    short = train(tmp_path, "vpg", "CartPole-v1", steps=128)
+    jaxrl.resume(short.directory, 256, screen=False)
+    shown = []
+    for event in events(short.directory):
+        if event.HasField("session_log"):  # TensorBoard drops this step and later ones
+            shown = [step for step in shown if step < event.step]
+        tags = [value.tag for value in event.summary.value]
+        shown += [event.step] if "AverageEpRet" in tags else []
+    assert shown == [64, 128, 192, 256]
+
+
+def test_no_model_is_left_of_steps_that_are_taken_again(tmp_path, monkeypatch):
+    at_step(monkeypatch, 200, kill)  # the only checkpoint is that of the signal
+    monkeypatch.setattr(checkpoint.Store, "affordable", lambda *_: False)
+    at_step(monkeypatch, 90, signalled)
+    left = train(tmp_path, "sac", "Pendulum-v1", epochs=4)
+    with pytest.raises(Killed):
+        jaxrl.resume(left.directory, screen=False)
+    models = left.directory / "models"
+    steps = lambda: {p.name for p in models.iterdir()} - {"last", "best"}  # noqa: E731
+    assert steps() == {"60", "120", "180"}
+    jaxrl.resume(left.directory, 130, screen=False)
+    assert steps() == {"60", "120", "130"}
 
 
 def test_a_decay_is_stretched_to_the_new_end(tmp_path):

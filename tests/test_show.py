@@ -134,6 +134,11 @@ def test_paths_are_paths_and_globs_and_never_parts_of_names(tmp_path):
     assert sorted(run.name for run in both) == ["ppo_s1", "ppo_s10"]
 
 
+def test_a_run_has_its_name_from_inside_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(write_run(tmp_path, "ppo", 3, log([1], [1])))
+    assert reading.record(".").name == "ppo_s3"
+
+
 def test_what_is_inside_of_a_run_is_no_run(tmp_path):
     path = write_run(tmp_path, "[ppo]", 0, log([1], [1]))
     (path / "wandb").mkdir()
@@ -268,6 +273,27 @@ def test_the_picture_shows_the_curves_under_their_names(tmp_path):
     assert "1M" in [tick.get_text() for tick in axis.get_xticklabels()]
 
 
+@pytest.mark.parametrize(
+    ("envs", "ys", "over_all", "over_panels"),
+    [
+        (["Ant-v4"], ["EpLen", "Performance"], "Ant-v4", ["", ""]),
+        (["Ant-v4"], ["EpLen"], "", ["Ant-v4"]),
+        (["A-v1", "B-v1"], ["EpLen", "Performance"], "", ["A-v1", "B-v1", "", ""]),
+        (["A-v1", "B-v1"], ["EpLen"], "", ["A-v1", "B-v1"]),
+    ],
+)
+def test_a_title_stands_once(tmp_path, envs, ys, over_all, over_panels):
+    from matplotlib.figure import Figure
+
+    for env in envs:
+        write_run(tmp_path, env, 0, log([1, 2], [5, 6], EpLen=[7, 8]), env=env)
+    panels = curves.panels(reading.find([str(tmp_path)]), View(ys=ys))
+    figure = Figure(layout="constrained")
+    plot.draw(figure, panels, [[] for _ in panels], View(ys=ys))
+    assert figure.get_suptitle() == over_all
+    assert [axis.get_title() for axis in figure.axes] == over_panels
+
+
 def test_numbers_are_short():
     assert [plot.shortly(x) for x in (0, 950, 2500, 1e6, -3e9)] == [
         *("0", "950", "2.5k", "1M", "-3G")
@@ -326,6 +352,14 @@ def test_eval_prints_episodes_and_their_summary(trained, capsys):
     assert table["IqmLow"] <= table["IqmEpRet"] <= table["IqmHigh"]
 
 
+@pytest.mark.parametrize(("episodes", "known"), [(5, False), (6, True)])
+def test_too_few_episodes_have_no_interval(trained, capsys, episodes, known):
+    found = evaluated(capsys, trained["pole"], "--episodes", episodes)
+    assert [found[name] is not None for name in ("IqmLow", "IqmHigh")] == [known] * 2
+    assert main(["eval", str(trained["pole"]), "--episodes", "1"]) == 0
+    assert "IqmLow |                 |" in capsys.readouterr().out
+
+
 def evaluated(capsys, *words):
     assert main(["eval", *map(str, words), "--json"]) == 0
     return json.loads(capsys.readouterr().out)
@@ -342,6 +376,28 @@ def test_eval_obeys_its_options(trained, capsys):
     short = evaluated(capsys, *base, "--max-len", 3, "--checkpoint", "best")
     assert [episode["EpLen"] for episode in short["episodes"]] == [3] * 6
     assert (short["AverageEpRet"], short["StdEpRet"], short["EpLen"]) == (3, 0, 3)
+
+
+def test_a_model_can_be_asked_for_by_its_step(trained, tmp_path, in_tmp, capsys):
+    run, obs = trained["pole"], np.full(4, 0.1)
+    kept = Policy.load(run / "models" / "64" / "policy.npz")
+    last, _ = jaxrl.load(run)
+    assert (kept.layers[0][0] != last.layers[0][0]).any()  # learned in between
+    np.testing.assert_array_equal(jaxrl.load(run, 64)[0](obs), kept(obs))
+    assert evaluated(capsys, run, "--episodes", 2, "--checkpoint", 128) == evaluated(
+        capsys, run, "--episodes", 2
+    )
+    assert main(["export", str(run), "--checkpoint=64", "-o", "policy.npz"]) == 0
+    for one, other in zip(Policy.load("policy.npz").layers, kept.layers, strict=True):
+        np.testing.assert_array_equal(one[0], other[0])
+
+
+@pytest.mark.parametrize("command", ["eval", "video", "export"])
+def test_an_unknown_step_is_answered_with_those_there_are(trained, command, capsys):
+    assert main([command, str(trained["pole"]), "--checkpoint", "65"]) == 2
+    assert capsys.readouterr().err.endswith(
+        "has no model 65; it has best, last, 64, 128\n"
+    )
 
 
 @pytest.mark.parametrize("command", ["eval", "plot", "export", "report"])
@@ -436,7 +492,7 @@ def test_opengl_is_found_or_the_way_to_it_told(monkeypatch):
         (["eval", "RUN"], "has no model 'last' yet"),
         (["eval", "RUN", "--epsiodes", "3"], "did you mean '--episodes'?"),
         (["eval", "RUN", "--episodes", "-1"], "a whole number from 1 on"),
-        (["eval", "RUN", "--checkpoint", "7"], "is '7', but must be one of"),
+        (["eval", "RUN", "--checkpoint", "newest"], "must be last, best or a step"),
         (["export", "RUN"], "has no model 'last' yet"),
         (["video", "RUN", "--episodes", "x"], "a whole number from 1 on"),
         (["plot"], "no PATH"),

@@ -125,12 +125,12 @@ def events(directory):
     """Those that TensorBoard would read: records of a length, a checksum, an event."""
     from tensorboardX.proto.event_pb2 import Event
 
-    (file,) = (directory / "tb").iterdir()
-    data = file.read_bytes()
-    while data:
-        size = int.from_bytes(data[:8], "little")
-        yield Event.FromString(data[12 : 12 + size])
-        data = data[16 + size :]
+    for file in sorted((directory / "tb").iterdir()):
+        data = file.read_bytes()
+        while data:
+            size = int.from_bytes(data[:8], "little")
+            yield Event.FromString(data[12 : 12 + size])
+            data = data[16 + size :]
 
 
 def test_tensorboard_shows_curves_and_settings_as_one_run(tmp_path):
@@ -166,6 +166,23 @@ def test_the_directory_says_all_that_determines_the_run(tmp_path):
         policy = Policy.load(result.directory / "models" / model / "policy.npz")
         assert policy.action == Box((-2.0,), (2.0,))
         assert len(policy.layers) == 2
+
+
+@pytest.mark.parametrize(
+    ("keep", "steps"),
+    [
+        (20, [64, 128, 192, 256, 320]),
+        (2, [192]),  # of five epochs every third
+        (1, [320]),
+        (0, []),
+    ],
+)
+def test_models_are_kept_evenly_over_the_run(tmp_path, keep, steps):
+    path = train(tmp_path, "vpg", "CartPole-v1", epochs=5, keep_models=keep).directory
+    kept = [p for p in (path / "models").iterdir() if p.name.isdecimal()]
+    assert sorted(int(model.name) for model in kept) == steps
+    found = {int(p.name): json.loads((p / "model.json").read_text()) for p in kept}
+    assert all(meta["step"] == step for step, meta in found.items())
 
 
 def test_metrics_of_a_users_own_are_logged(tmp_path):

@@ -14,6 +14,9 @@ from jaxrl.runs.refusal import Refused
 from jaxrl.show import agent, statistics
 from jaxrl.show.agent import Moment
 
+# Even the range of fewer values holds their median with less than 95 %: 1 - 2^(1 - n).
+FEWEST = 6
+
 
 def main(arguments: list[str]) -> int:
     given = _parse(arguments)
@@ -59,10 +62,12 @@ def _in_a_window() -> dict[str, str]:
     return {"render_mode": "human"}
 
 
-def summary(episodes: list[Moment]) -> dict[str, float]:
+def summary(episodes: list[Moment]) -> dict[str, float | None]:
     """Spinning Up's table, and the IQM with its 95 % bootstrap interval."""
     returns = np.array([episode.returned for episode in episodes])
-    low, high = statistics.bootstrap(returns, statistics.iqm)
+    low = high = None
+    if len(returns) >= FEWEST:
+        low, high = statistics.bootstrap(returns, statistics.iqm)
     found: dict[str, Any] = {
         "AverageEpRet": returns.mean(),
         "StdEpRet": returns.std(),
@@ -73,7 +78,7 @@ def summary(episodes: list[Moment]) -> dict[str, float]:
         "IqmLow": low,
         "IqmHigh": high,
     }
-    return {name: float(value) for name, value in found.items()}
+    return {name: None if x is None else float(x) for name, x in found.items()}
 
 
 def _described(episode: Moment) -> dict[str, float]:

@@ -61,9 +61,10 @@ def add_agent(parser: Parser) -> None:
     parser.add_argument("dir", metavar="DIR", help="directory of a run")
     parser.add_argument(
         "--checkpoint",
-        choices=CHECKPOINTS,
+        type=model,
+        metavar="MODEL",
         default="last",
-        help="which of its models: the last one, or the best by its episodes [last]",
+        help="which of its models: last, best (by its episodes) or a step [last]",
     )
 
 
@@ -82,6 +83,13 @@ def add_output(parser: Parser, default: str) -> None:
         default=Path(default),
         help=f"where to write it [{default}]",
     )
+
+
+def model(text: str) -> str | int:
+    """By its name or the step it was saved at."""
+    if not text.isdecimal() and text not in CHECKPOINTS:
+        raise Wrong(f"is {text!r}, but must be last, best or a step")
+    return int(text) if text.isdecimal() else text
 
 
 def count(text: str) -> int:

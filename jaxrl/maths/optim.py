@@ -41,8 +41,12 @@ def descend(
 ) -> tuple[Net, Any]:
     """One step of `tx` down `loss(params, *args) -> (loss, aux)`; returns the aux."""
     grads, aux = jax.grad(loss, has_aux=True)(net.params, *args)
-    updates, opt_state = tx.update(pmean(grads), net.opt_state, net.params)
-    return Net(optax.apply_updates(net.params, updates), opt_state), aux
+    return _stepped(net, tx, pmean(grads)), aux
+
+
+def _stepped(net: Net, tx: optax.GradientTransformation, grads: Params) -> Net:
+    updates, opt_state = tx.update(grads, net.opt_state, net.params)
+    return Net(optax.apply_updates(net.params, updates), opt_state)
 
 
 def descend_each(
@@ -62,10 +66,12 @@ def descend_each(
     """
 
     def step(net: Net, part: Any) -> tuple[Net, jax.Array]:
-        moved, aux = descend(net, tx, loss, part, *args, pmean=pmean)
         if accept is None:
-            return moved, jnp.array(True)
-        good = accept(pmean(aux))
+            return descend(net, tx, loss, part, *args, pmean=pmean)[0], jnp.array(True)
+        # One mean for both, because learners far apart wait for each.
+        slopes = jax.grad(loss, has_aux=True)(net.params, part, *args)
+        grads, aux = pmean(slopes)
+        moved, good = _stepped(net, tx, grads), accept(aux)
         return jax.tree.map(lambda x, y: jnp.where(good, x, y), moved, net), good
 
     def visit(carry: tuple, part: Any) -> tuple[tuple, jax.Array]:

@@ -60,6 +60,11 @@ def rank() -> int:
     return _told(RANK, 0) if size() > 1 else 0
 
 
+def alone() -> dict[str, str]:
+    """The environment of a process that a rank starts, and which is none itself."""
+    return {k: v for k, v in os.environ.items() if k not in (*SIZE, *RANK, *LOCAL_SIZE)}
+
+
 def physical_cores() -> int:
     """Of those that this process may use; hyperthreads are no cores."""
     usable = os.sched_getaffinity(0)

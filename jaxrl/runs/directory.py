@@ -18,7 +18,7 @@ import jax
 import yaml
 
 from jaxrl.policy import Policy
-from jaxrl.runs.reading import FAILURE, LOCK, determining, parsed
+from jaxrl.runs.reading import FAILURE, LOCK, MODEL, determining, parsed
 from jaxrl.runs.refusal import Refused
 from jaxrl.runs.spec import OWN, Run, make
 from jaxrl.types import EnvSpec
@@ -227,6 +227,25 @@ def save_model(
     fresh.mkdir()
     dataclasses.replace(policy, action=spec.action).save(fresh / "policy.npz")
     meta = {"algo": run.algo, "env": run.env, "step": step}
-    (fresh / "model.json").write_text(json.dumps(meta, indent=2) + "\n")
-    shutil.rmtree(directory, ignore_errors=True)
-    fresh.rename(directory)
+    (fresh / MODEL).write_text(json.dumps(meta, indent=2) + "\n")
+    old = directory.with_name(f".{directory.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError):
+        directory.rename(old)
+    fresh.rename(directory)  # at once, for one who reads it now
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def film_of(run: Path, step: int) -> Path:
+    """The film of that step's model; names of films sort as their steps do."""
+    return run / "videos" / f"step-{step:09}.mp4"
+
+
+def forget_after(run: Path, step: int) -> None:
+    """Removes models and films of later steps: they may not come again as they were."""
+    for model in (run / "models").glob("*"):
+        if model.name.isdecimal() and int(model.name) > step:
+            shutil.rmtree(model)
+    for film in (run / "videos").glob("step-*.mp4"):
+        if film.name > film_of(run, step).name:
+            film.unlink()

@@ -157,12 +157,13 @@ class Csv:
 
 
 class Board:
-    """TensorBoard's events; those of an earlier life from `step` on are dropped."""
+    """TensorBoard's events; those of an earlier life after `step` are dropped."""
 
     def __init__(self, directory: Path, step: int) -> None:
         from tensorboardX import SummaryWriter
 
-        self._writer = SummaryWriter(str(directory), purge_step=step or None)
+        purge = step + 1 if step else None  # the first step to be dropped
+        self._writer = SummaryWriter(str(directory), purge_step=purge)
 
     def describe(self, settings: Mapping[str, Any], metrics: Iterable[str]) -> None:
         """The run as a row of the tab HPARAMS, with these metrics.
@@ -181,6 +182,18 @@ class Board:
         for name, value in row.items():
             if value is not None:
                 self._writer.add_scalar(name, value, step)
+        self._writer.flush()
+
+    def film(self, gif: bytes, step: int) -> None:
+        """Among the images; `add_video` would need moviepy to encode it."""
+        from tensorboardX.proto.summary_pb2 import Summary
+
+        width, height = (int.from_bytes(gif[i : i + 2], "little") for i in (6, 8))
+        image = Summary.Image(
+            height=height, width=width, colorspace=3, encoded_image_string=gif
+        )
+        summary = Summary(value=[Summary.Value(tag="film", image=image)])
+        self._writer.file_writer.add_summary(summary, step)
         self._writer.flush()
 
     def close(self) -> None:
@@ -238,6 +251,11 @@ class Wandb:
     def write(self, row: Row, step: int) -> None:
         known = {name: value for name, value in row.items() if value is not None}
         self._run.log(known, step=step)
+
+    def film(self, path: Path, step: int) -> None:
+        import wandb
+
+        self._run.log({"film": wandb.Video(str(path))}, step=step)
 
     def close(self) -> None:
         self._run.finish()

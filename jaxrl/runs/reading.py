@@ -8,6 +8,7 @@ import dataclasses
 import fcntl
 import functools
 import glob
+import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,7 +21,8 @@ from jaxrl.policy import Policy
 from jaxrl.runs.columns import RETURNS
 from jaxrl.runs.refusal import Refused
 
-CHECKPOINTS = ("last", "best")
+CHECKPOINTS = ("last", "best")  # models with a name; others go by their step
+MODEL = "model.json"  # of which algorithm, environment and step a model is
 LOCK = ".lock"  # held by the process that writes the run
 FAILURE = "failure.txt"  # what ended it before its time
 MANIFEST = "manifest.json"  # of a checkpoint, written last
@@ -39,7 +41,7 @@ class Record:
 
     @property
     def name(self) -> str:
-        return self.path.name
+        return self.path.resolve().name
 
     def setting(self, name: str) -> Any:
         """Of the run, its data or its algorithm; None where there is none so named."""
@@ -77,20 +79,46 @@ class Record:
             return "finished"
         return "failed" if (self.path / FAILURE).exists() else "interrupted"
 
-    def policy(self, checkpoint: str) -> Policy:
-        """The policy that was saved last, or best."""
-        path = self.path / "models" / checkpoint / "policy.npz"
-        if not path.exists():
-            raise Refused(
-                f"{self.path} has no model {checkpoint!r} yet; a run saves one every "
-                "`save_freq` epochs and at its end"
-            )
+    def policy(self, checkpoint: str | int) -> Policy:
+        """The policy that was saved last, or best, or at a step."""
+        path = self._model(checkpoint) / "policy.npz"
         try:
             return Policy.load(path)
         except ValueError as error:
             raise Refused(str(error)) from None
         except OSError as error:
             raise Refused(f"cannot read {path}: {error.strerror}") from None
+
+    def _model(self, checkpoint: str | int) -> Path:
+        """Its directory."""
+        models = self._models()
+        if checkpoint in models:
+            return models[checkpoint]
+        if not models:
+            raise Refused(
+                f"{self.path} has no model {checkpoint!r} yet; a run saves one every "
+                "`save_freq` epochs and at its end"
+            )
+        raise Refused(
+            f"{self.path} has no model {checkpoint!r}; it has "
+            f"{', '.join(map(str, models))}"
+        )
+
+    def _models(self) -> dict[str | int, Path]:
+        """Those with a name by that, and all by their steps, in order."""
+        found = [file.parent for file in self.path.glob(f"models/[!.]*/{MODEL}")]
+        steps = {step: path for path in found if (step := _step(path)) is not None}
+        named = {path.name: path for path in found if path.name in CHECKPOINTS}
+        return {**dict(sorted(named.items())), **dict(sorted(steps.items()))}
+
+
+def _step(model: Path) -> int | None:
+    """At which a model was saved, if it says so."""
+    try:
+        step = json.loads((model / MODEL).read_text())["step"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return step if isinstance(step, int) else None
 
 
 def determining(config: Mapping[str, Any]) -> dict[str, Any]:

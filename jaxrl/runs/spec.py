@@ -53,6 +53,10 @@ class Run:
     """Epochs between two checkpoints, more if they took over 2 % of the time; or 0."""
     keep: Size = 2
     """Checkpoints kept, the newest ones."""
+    keep_models: Count = 20
+    """Models kept by their step, evenly over the run, beside the last and the best."""
+    video_every: Count = 0
+    """Epochs between two films of the greedy policy, for which training waits; or 0."""
     overwrite: bool = False
     """Remove an earlier run of this name and seed."""
     wandb: bool = False
@@ -72,6 +76,16 @@ class Run:
             return -(-self.steps // per_epoch) * per_epoch
         return self.steps
 
+    def keeps_model_of(self, epoch: int) -> bool:
+        """Whether the model of this epoch stays, under its step."""
+        epochs = -(-self.total_steps // self.data.steps_per_epoch)
+        every = -(-epochs // self.keep_models) if self.keep_models else 0
+        return self.films(epoch) or (every > 0 and epoch % every == 0)
+
+    def films(self, epoch: int) -> bool:
+        """Whether the policy of this epoch is filmed."""
+        return self.video_every > 0 and epoch % self.video_every == 0
+
 
 class Setting(typing.NamedTuple):
     """One name that a user can set."""
@@ -84,7 +98,7 @@ class Setting(typing.NamedTuple):
 
 OWN = (
     *("seed", "steps", "exp_name", "out", "env_kwargs", "num_procs", "devices"),
-    *("checkpoint_every", "keep", "overwrite", "wandb"),
+    *("checkpoint_every", "keep", "keep_models", "video_every", "overwrite", "wandb"),
 )
 
 

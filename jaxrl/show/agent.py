@@ -5,7 +5,7 @@ Free of JAX, so that it starts at once.
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ class Moment(NamedTuple):
 
 def load(
     directory: str | os.PathLike[str],
-    checkpoint: str = "last",
+    checkpoint: str | int = "last",
     max_ep_len: int | None = None,
     **drawing: Any,
 ) -> tuple[Policy, Any]:
@@ -40,11 +40,8 @@ def load(
     run = reading.record(directory)
     policy = run.policy(checkpoint)
     limit = max_ep_len or run.setting("max_ep_len")
-    try:
-        kwargs = drawing | (run.setting("env_kwargs") or {})
-        env = envs.single(run.config["env"], limit, kwargs)
-    except ValueError as error:
-        raise Refused(str(error)) from None
+    kwargs = drawing | (run.setting("env_kwargs") or {})
+    env = environment(run.config["env"], limit, kwargs)
     spec = envs.spec_of(env)
     if (spec.obs_size, spec.action) != (policy.obs_size, policy.action):
         raise Refused(
@@ -53,6 +50,14 @@ def load(
             f"{spec.obs_size} for {spec.action}"
         )
     return policy, env
+
+
+def environment(env_id: str, max_ep_len: int, env_kwargs: Mapping[str, Any]) -> Any:
+    """As gymnasium makes it."""
+    try:
+        return envs.single(env_id, max_ep_len, env_kwargs)
+    except ValueError as error:
+        raise Refused(str(error)) from None
 
 
 def exploring(policy: Policy, seed: int) -> Act:

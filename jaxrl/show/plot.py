@@ -107,6 +107,7 @@ def draw(
     styles = looks([curve.label for panel in panels for curve in panel.curves])
     for axis, panel, reference in zip(axes, panels, references, strict=False):
         _draw_panel(axis, panel, reference, view, styles)
+    _draw_titles(figure, axes, panels)
     for axis in axes[len(panels) :]:
         axis.set_visible(False)
     handles: dict[str, Any] = {}
@@ -124,6 +125,16 @@ def draw(
         title_fontsize=9,
         fontsize=9,
     )
+
+
+def _draw_titles(figure: Any, axes: Sequence[Any], panels: Sequence[Panel]) -> None:
+    """Each once: over the first of its panels, or over all."""
+    titles = list(dict.fromkeys(panel.title for panel in panels))
+    if len(titles) == 1 < len(panels):
+        figure.suptitle(titles[0], fontsize=STYLE["axes.titlesize"])
+        return
+    for axis, title in zip(axes, titles, strict=False):
+        axis.set_title(title)
 
 
 def _counted(label: str, curves: Sequence[Curve]) -> str:
@@ -156,7 +167,6 @@ def _draw_panel(
         _draw_curve(axis, curve, colour, dash, 0.2)
     for curve in references:
         _draw_curve(axis, curve, colour_of[curve.algo], "--", 0.08)
-    axis.set_title(panel.title)
     axis.set_xlabel(LABELS.get(view.x, view.x))
     axis.set_ylabel(LABELS.get(panel.y, panel.y))
     axis.xaxis.set_major_formatter(lambda value, _: shortly(value))

@@ -4,7 +4,8 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,11 @@ FASTEST = {".mp4": 60, ".gif": 25}  # pictures a second that players show
 
 LIBRARIES = ("egl", "osmesa")  # OpenGL without a display, the quicker one first
 PROBE = "import mujoco; mujoco.GLContext(8, 8).make_current()"
+
+# A small GIF with colours of its own; without dithering it would be larger.
+SECONDS = 20
+SMALL = "fps=10,scale=240:-2,split[a][b];[a]palettegen[c];"
+SMALL += "[b][c]paletteuse=dither=bayer:bayer_scale=5"
 
 
 def drawing(env_id: str) -> dict[str, Any]:
@@ -111,7 +117,29 @@ def film(path: Path, act: Act, env: Any, episodes: int, seed: int) -> int:
 
 def _writer(path: Path, fps: float) -> Any:
     import imageio.v2 as imageio
+    import imageio_ffmpeg  # noqa: F401  so that its absence is told in a word
 
     if path.suffix == ".gif":
         return imageio.get_writer(path, duration=1000 / fps, loop=0)
     return imageio.get_writer(path, fps=fps, codec="libx264", macro_block_size=2)
+
+
+def rehearse(env_id: str, env_kwargs: Mapping[str, Any]) -> None:
+    """Films one step, taken at random: refuses now what would be refused later."""
+    env = agent.environment(env_id, 1, drawing(env_id) | dict(env_kwargs))
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "rehearsal.mp4"
+        film(path, lambda obs: env.action_space.sample(), env, 1, 0)
+    env.close()
+
+
+def preview(path: Path) -> bytes:
+    """The first seconds of a film as a GIF, for TensorBoard, which shows no films."""
+    import imageio_ffmpeg
+
+    words = [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-i", str(path)]
+    words += ["-t", str(SECONDS), "-vf", SMALL, "-f", "gif", "-"]
+    done = subprocess.run(words, capture_output=True)
+    if done.returncode:
+        raise Refused(f"{path} cannot be read: {done.stderr.decode(errors='replace')}")
+    return done.stdout

@@ -25,6 +25,7 @@ from jaxrl.runs.columns import columns
 from jaxrl.runs.logger import Board, Csv, Logger, Row, Screen, Wandb, rows_of
 from jaxrl.runs.refusal import Refused
 from jaxrl.runs.spec import Run
+from jaxrl.training import filming
 from jaxrl.training.acting import Actor, numpy_policy
 from jaxrl.training.experience import Ring, Rollout
 from jaxrl.training.learner import Learner, replayed
@@ -55,6 +56,8 @@ def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Res
             directory.refuse_run(path)
         trainer = Trainer(run, path, on_epoch)
         if mpi.rank() == 0:
+            if run.video_every:
+                filming.rehearse(run)
             directory.clear(path)
         return trainer.start(None, screen)
 
@@ -259,31 +262,35 @@ class Trainer:
             self.logger.restore(self._samples)
         self.screen: Screen | None = None
         self.wandb: Wandb | None = None
-        if screen and launch.speaks():
-            self.screen = Screen(self.run.total_steps, self.taken)
-            self.logger.add_sink(self.screen)
         if self.rank == 0:
             self._open_files(saved, progress)
+        if screen and launch.speaks():  # after the disk, so that nothing is promised
+            self.screen = Screen(self.run.total_steps, self.taken)
+            self.logger.add_sink(self.screen)
 
     def _open_files(self, saved: Saved | None, progress: str) -> None:
         """What rank 0 alone writes."""
         described = directory.described(self.run)
         self._config = directory.description(described)
+        directory.forget_after(self.path, self.taken)
         checkpoint.replace(self.path / "config.yaml", self._config)
         checkpoint.replace(self.path / "progress.csv", progress)
         self.store = Store(self.path, self.run.keep, saved.segments if saved else {})
         self.csv = Csv(self.path / "progress.csv")
-        board = Board(self.path / "tb", self.taken)
+        self.board = Board(self.path / "tb", self.taken)
         settings = reading.determining(directory.settings(self.run))
-        board.describe(settings, self.logger.returns)
+        self.board.describe(settings, self.logger.returns)
         if self.run.wandb:
             earlier = saved.content.get("wandb") if saved else None
             self.wandb = Wandb(self.path, described, earlier)
-        for sink in filter(None, (self.csv, board, self.wandb)):
+        for sink in filter(None, (self.csv, self.board, self.wandb)):
             self.logger.add_sink(sink)
 
     def _loop(self) -> None:
         total = self.run.total_steps
+        if self.epoch and self.taken == self._epoch_taken:
+            with mpi.excused():
+                self._film()  # if a signal came before it was done
         while self.taken < total or self.owes_update:
             if self.stop.reached():
                 return self._save_checkpoint()
@@ -394,6 +401,7 @@ class Trainer:
                 log.store_own(self.on_epoch(self.state, self.taken) or {})
         with mpi.excused():
             self._save_model(log.dump(self.taken))
+            self._film()
         self._epoch_start, self._epoch_taken = time.perf_counter(), self.taken
         if self._checkpoint_is_due():
             self._save_checkpoint()
@@ -417,11 +425,12 @@ class Trainer:
         self.logger.store(TestEpLen=[e.length for e in episodes])
 
     def _save_model(self, row: Row) -> None:
-        """The model, and the best one by its tests or else its episodes."""
+        """The model: as the last, the best by its episodes, and one to be kept."""
         score = row.get("AverageTestEpRet", row["AverageEpRet"])
         better = score is not None and score > self.best
         last = self.taken >= self.run.total_steps
-        if not better and not last and self.epoch % self.data.save_freq:
+        kept = self.run.keeps_model_of(self.epoch)
+        if not (better or last or kept) and self.epoch % self.data.save_freq:
             return
         self.best = max(self.best, score if score is not None else -np.inf)
         if self.rank:
@@ -429,9 +438,25 @@ class Trainer:
         policy = numpy_policy(self.state)
         assert policy is not None  # a run has jaxrl's own networks
         save = (self.run, self.envs.spec, policy, self.taken)
-        directory.save_model(self.path / "models" / "last", *save)
-        if better:
-            directory.save_model(self.path / "models" / "best", *save)
+        for name, due in ("last", True), ("best", better), (str(self.taken), kept):
+            if due:
+                directory.save_model(self.path / "models" / name, *save)
+
+    def _film(self) -> None:
+        """Of the model just saved, unless there is one already."""
+        film = directory.film_of(self.path, self.taken)
+        if self.rank or not self.run.films(self.epoch) or film.exists():
+            return
+        try:
+            preview = filming.film(self.path, self.taken, self.stop)
+        except Refused as refusal:
+            if self.screen:
+                self.screen.notes([f"no film of step {self.taken}: {refusal}"])
+            return
+        if preview:
+            self.board.film(preview, self.taken)
+        if preview and self.wandb:
+            self.wandb.film(film, self.taken)
 
     # Checkpoints
 
