@@ -39,6 +39,7 @@ ONLY = {
     "onnx": {"show"},
     "PIL": {"show"},
     "optuna": {"experiments"},
+    "submitit": {"experiments"},
     "argparse": {"cli"},
 }
 

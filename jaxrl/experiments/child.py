@@ -5,21 +5,28 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 RUNNER = "JAXRL_RUNNER"
-# Runs side by side share the cores, so that each has one.
+# Runs side by side share the cores, so that each has as many threads as it is given.
 THREADS = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 PR_SET_PDEATHSIG = 1
 
 
-def start(words: list[str], output: Path) -> subprocess.Popen:
-    """`jaxrl` with these words; what it prints is added to the file `output`."""
-    environment = os.environ | dict.fromkeys(THREADS, "1")
-    environment[RUNNER] = str(os.getpid())
+def start(
+    words: list[str], output: Path, threads: int = 1, launcher: Sequence[str] = ()
+) -> subprocess.Popen:
+    """`jaxrl` with these words; what it prints is added to the file `output`.
+
+    A `launcher`, such as `srun`, starts it on several machines and sees to its end.
+    """
+    environment = os.environ | dict.fromkeys(THREADS, str(threads))
+    if not launcher:
+        environment[RUNNER] = str(os.getpid())
     with output.open("ab") as file:
         return subprocess.Popen(
-            [sys.executable, "-m", "jaxrl", *words],
+            [*launcher, sys.executable, "-m", "jaxrl", *words],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,

@@ -117,7 +117,7 @@ def read(path: str) -> Plan:
             reader.wrong(line, _fault(key, own[key]))
     if not own["space"]:
         reader.wrong(0, "no space; name settings, as in space: {lr: {uniform: [0, 1]}}")
-    filled, out = reader.sheet(path)
+    filled, out, _ = reader.sheet(path)
     (fixed, *more) = filled.variants()
     if more:
         raise Refused(

@@ -38,6 +38,17 @@ class Variant:
         algo = str(whole["algo"])
         return cls(spec.make(algo, str(whole["env"]), own, preset), whole)
 
+    @classmethod
+    def read(cls, file: Path) -> Self:
+        """The one whose settings were written to the file."""
+        settings = reading.yaml_in(file)
+        return cls.of(settings, settings["exp_name"], settings["out"])
+
+    @property
+    def processes(self) -> int:
+        """That it is made of, each with a core of its own."""
+        return int(self.settings.get("num_procs", 1))
+
     @property
     def name(self) -> str:
         return self.path.name
