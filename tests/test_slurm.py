@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import select
 import shutil
 import signal
 import subprocess
@@ -143,7 +144,8 @@ def test_ctrl_c_leaves_the_jobs_and_a_second_go_finds_them(slurm, tmp_path):
     assert f"scancel {array}_2" in printed
     words = words_of(tmp_path, "g", seed="[0, 1, 2]", epochs=100_000)
     with grid_command(words) as process:
-        wait_for(lambda: "started g_s0" in process.stdout.readline())
+        assert select.select([process.stdout], [], [], 60)[0], "it shows nothing"
+        assert "started g_s0" in process.stdout.readline()
         assert array_of(tmp_path, "g") == array  # not submitted twice
         subprocess.run(["scancel", array], check=True)
         printed = process.communicate(timeout=60)[0]

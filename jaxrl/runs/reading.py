@@ -23,11 +23,12 @@ from jaxrl.runs.refusal import Refused
 CHECKPOINTS = ("last", "best")
 LOCK = ".lock"  # held by the process that writes the run
 FAILURE = "failure.txt"  # what ended it before its time
+PRUNED = "pruned.txt"  # why a search gave it up
 MANIFEST = "manifest.json"  # of a checkpoint, written last
 NEEDED = ("algo", "env", "exp_name", "seed", "max_ep_len")  # of a config.yaml
 
 
-State = Literal["running", "finished", "failed", "interrupted"]
+State = Literal["running", "finished", "failed", "pruned", "interrupted"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +70,9 @@ class Record:
         kept = _columns(newest[0] / "progress.csv") if newest else {}
         if kept and kept["TotalEnvInteracts"][-1] >= self.total_steps:
             return "finished"
-        return "failed" if (self.path / FAILURE).exists() else "interrupted"
+        if (self.path / FAILURE).exists():
+            return "failed"
+        return "pruned" if (self.path / PRUNED).exists() else "interrupted"
 
     def policy(self, checkpoint: str) -> Policy:
         """The policy that was saved last, or best."""
