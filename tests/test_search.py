@@ -61,6 +61,7 @@ space:
   lam: {uniform: [0.5, 2]}
   hidden: 5
   gama: {uniform: [0, 1]}
+slurm: {cpus: 2}
 """
 
 
@@ -76,6 +77,7 @@ def test_every_mistake_is_told_with_its_line(tmp_path, monkeypatch, capsys):
         "line 8: lam is 2, but must be a number in [0, 1]",
         "line 9: hidden has no range",
         "line 10: ppo has no setting 'gama'; did you mean 'gamma'?",
+        "line 11: a search runs on this machine; slurm is for grids",
     ):
         assert part in told
     assert told.startswith("jaxrl: ")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.util
+import os
 import select
 import shutil
 import signal
@@ -25,6 +26,7 @@ from test_runner import (
 
 from jaxrl.cli.main import main
 from jaxrl.experiments import array_task, launchers, sheet
+from jaxrl.experiments.estimate import estimate
 from jaxrl.experiments.launchers import Slurm
 from jaxrl.experiments.runner import Board, Job, Options, Runner
 from jaxrl.runs import reading
@@ -143,7 +145,7 @@ def test_ctrl_c_leaves_the_jobs_and_a_second_go_finds_them(slurm, tmp_path):
     assert "g_s2 is in Slurm's queue with other settings" in printed
     assert f"scancel {array}_2" in printed
     words = words_of(tmp_path, "g", seed="[0, 1, 2]", epochs=100_000)
-    with grid_command(words) as process:
+    with grid_command([*words, "--out", tmp_path / "runs"]) as process:
         assert select.select([process.stdout], [], [], 60)[0], "it shows nothing"
         assert "started g_s0" in process.stdout.readline()
         assert array_of(tmp_path, "g") == array  # not submitted twice
@@ -151,6 +153,7 @@ def test_ctrl_c_leaves_the_jobs_and_a_second_go_finds_them(slurm, tmp_path):
         printed = process.communicate(timeout=60)[0]
     assert process.returncode == 1
     assert "g_s0: cancelled in Slurm; run again to go on" in printed
+    assert "g_s2: cancelled in Slurm" in printed
     assert reading.saved_checkpoints(path)
 
 
@@ -179,7 +182,7 @@ def test_a_run_of_several_processes_asks_for_as_many_tasks(slurm, tmp_path):
 # Without a cluster
 
 
-def test_several_processes_are_started_by_srun_and_share_the_cores(tmp_path):
+def test_several_processes_are_started_by_srun_and_share_the_cores(monkeypatch):
     (variant,) = tiny("g").runs()
     tasks = {"retries": 2, "time_limit": 0.0}
     one = array_task._options(tasks, variant, {"SLURM_CPUS_PER_TASK": "4"})
@@ -189,9 +192,10 @@ def test_several_processes_are_started_by_srun_and_share_the_cores(tmp_path):
     assert array_task._options(tasks, four, {}).launcher == words
     jobs = [Job.of(four), Job.of(variant)]
     jobs[0].state = "running"
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(6))
     runner = Runner(Board("g", jobs, Options(**QUIET)), Options())
-    runner._cores = 6
     assert [runner._has_room(n) for n in (1, 2, 3)] == [True, True, False]
+    assert estimate([variant, four])[1].startswith("1 at a time")
 
 
 def test_its_time_up_without_progress_is_a_failure_and_no_endless_loop(

@@ -140,7 +140,7 @@ def run(
         queued = _live(_queue(folder))
         _refuse_other_settings(jobs, queued)
         waiting = [job for job in jobs if job.state == "waiting"]
-        fresh = [job for job in waiting if str(job.variant.file) not in queued]
+        fresh = [job for job in waiting if _key(job) not in queued]
         by_size = sorted(fresh, key=_size)
         for _, equal in itertools.groupby(by_size, _size):
             submit(list(equal), options, slurm, folder)
@@ -160,6 +160,11 @@ def _refuse_where_there_is_none() -> None:
         )
 
 
+def _key(job: Job) -> str:
+    """The file of its settings, by which a task of Slurm is known from anywhere."""
+    return str(job.variant.file.absolute())
+
+
 def _size(job: Job) -> int:
     return job.variant.processes
 
@@ -167,8 +172,10 @@ def _size(job: Job) -> int:
 def _refuse_other_settings(jobs: Iterable[Job], queued: "Mapping[str, Task]") -> None:
     """What waits in the queue was submitted with the settings in its file."""
     for job in jobs:
-        task = queued.get(str(job.variant.file))
-        if task and Variant.read(job.variant.file).run != job.variant.run:
+        task = queued.get(_key(job))
+        if not task:
+            continue
+        if Variant.read(job.variant.file).determining != job.variant.determining:
             raise Refused(
                 f"{job.variant.name} is in Slurm's queue with other settings; take it "
                 f"out with scancel {task.id}, or choose another name"
@@ -187,7 +194,7 @@ def submit(jobs: Sequence[Job], options: Options, slurm: Slurm, folder: Path) ->
         job.note_output()
     folder.mkdir(parents=True, exist_ok=True)
     tasks = folder / f"{uuid.uuid4().hex}.json"
-    files = [str(job.variant.file) for job in jobs]
+    files = [_key(job) for job in jobs]
     own = {"retries": options.retries, "time_limit": options.time_limit}
     tasks.write_text(json.dumps({"files": files, **own}, indent=2))
     executor = submitit.SlurmExecutor(folder)
@@ -273,7 +280,7 @@ def _follow(board: Board, folder: Path) -> Summary:
 
 def _note(jobs: Iterable[Job], queue: Mapping[str, Task], folder: Path) -> None:
     for job in jobs:
-        task = queue.get(str(job.variant.file))
+        task = queue.get(_key(job))
         if task is None or not task.live:
             _note_end(job, task, folder)
         elif task.state in WAITING:

@@ -141,6 +141,8 @@ def read(path: str) -> Plan:
         reader.wrong(line, _fault(key, own[key]))
     own["space"] = {}
     for key, line, node in pairs:
+        if key == "slurm":
+            reader.wrong(line, "a search runs on this machine; slurm is for grids")
         if key == "space":
             space = reader.mapping(line, node, key, "{lr: {uniform: [0, 1]}}")
             own["space"] = _space(reader, space, own.get("sampler"))

@@ -90,10 +90,15 @@ class Variant:
         except Refused:  # it is just being removed, or is damaged
             return {}
 
+    @property
+    def determining(self) -> dict[str, Any]:
+        """The settings on which its results depend."""
+        return reading.determining(directory.settings(self.run))
+
     def changes(self, record: reading.Record) -> list[str]:
         """How the run that was recorded differs from this one, a setting each."""
         before = reading.determining(record.config)
-        now = reading.determining(directory.settings(self.run))
+        now = self.determining
         return [
             f"{key} was {before.get(key)!r} and is {now.get(key)!r}"
             for key in before | now
