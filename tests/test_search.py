@@ -236,3 +236,15 @@ def test_from_python(tmp_path):
     assert not list(tmp_path.iterdir())
     found = Found({"algo": "sac", "env": "A", "hidden": (8, 8)}, 1.0, tmp_path, {})
     assert found.command == "jaxrl train sac --env A --hidden 8,8"
+    whole = {"algo": "sac", "env": "A", "env_kwargs": {"g": 9.0}}
+    command = found._replace(settings=whole).command
+    assert command == """jaxrl train sac --env A --env_kwargs '{"g": 9.0}'"""
+
+
+def test_a_part_of_a_mapping_can_be_searched(plan):
+    space = {"env_kwargs:g": Range.of("env_kwargs:g", {"uniform": [1.0, 9.0]})}
+    plan = dataclasses.replace(plan, space=space)
+    plan.fixed["env_kwargs"] = {"render_mode": "human"}
+    kwargs = Search(plan).more().run.env_kwargs
+    assert 1 <= kwargs.pop("g") <= 9
+    assert kwargs == plan.fixed["env_kwargs"]

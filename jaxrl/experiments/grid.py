@@ -125,7 +125,7 @@ class Grid:
 
     def _finished(self, flat: Settings) -> Settings:
         own = self._overrides.get(str(flat.get("env")), {})
-        return _nested(flat | own)
+        return nested(flat | own)
 
     def _is_excluded(self, variant: Settings) -> bool:
         return any(matches(variant, condition) for condition in self._excluded)
@@ -282,7 +282,7 @@ def _product(groups: Iterable[list[Axis]]) -> list[Settings]:
     ]
 
 
-def _nested(flat: Settings) -> Settings:
+def nested(flat: Settings) -> Settings:
     """`a:b` as the part `b` of the mapping `a`."""
     whole: Settings = {}
     for key, value in flat.items():

@@ -242,15 +242,19 @@ def _queue(folder: Path) -> dict[str, Task]:
     )
     if done.returncode:
         raise Refused(f"squeue says: {' '.join(done.stderr.split())}")
-    rows = [line.split("|", 4) for line in done.stdout.splitlines()]
+    # Comments of others' making may have several lines.
+    lines = re.findall(r"(?m)^(\d+)\|(\d+)\|(.*)\|(.*)\|(/.*)$", done.stdout)
     found = {}
     # Of two tasks for one variant, the later one counts.
-    rows.sort(key=lambda row: int(row[0]))
-    for array, index, state, reason, comment in rows:
+    for array, index, state, reason, comment in sorted(lines, key=_by_array):
         if Path(comment).parent == folder and Path(comment).exists():
             file = _files(comment)[int(index)]
             found[file] = Task(f"{array}_{index}", state, reason)
     return found
+
+
+def _by_array(line: tuple[str, ...]) -> int:
+    return int(line[0])
 
 
 def _files(tasks: str) -> list[str]:
@@ -299,4 +303,4 @@ def _note_end(job: Job, task: Task | None, folder: Path) -> None:
         job.state, job.cause = "failed", told
     elif state != "COMPLETED":  # what it wrote last will be seen here in a moment
         log = f"; see {folder}/{task.id}_0_log.out" if task else ""
-        job.state, job.cause = "failed", f"Slurm says {state}{log}"
+        job.state, job.cause = "failed", f"Slurm says {state}; run again to go on{log}"

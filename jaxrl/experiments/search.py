@@ -22,6 +22,7 @@ import importlib.util
 import itertools
 import json
 import math
+import shlex
 import socket
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -127,7 +128,8 @@ class Plan:
 
     def variant(self, number: int, chosen: Mapping[str, Any]) -> Variant:
         own = {key: grid.converted(key, value) for key, value in chosen.items()}
-        return Variant.of(self.fixed | own, f"{self.name}_t{number}", str(self.root))
+        settings = grid.nested(self.fixed | own)
+        return Variant.of(settings, f"{self.name}_t{number}", str(self.root))
 
 
 def read(path: str) -> Plan:
@@ -208,9 +210,15 @@ class Found(NamedTuple):
     def command(self) -> str:
         """Trains with these settings."""
         rest = {k: x for k, x in self.settings.items() if k not in ("algo", "env")}
-        words = [f"--{key} {_text(value)}" for key, value in rest.items()]
+        words = [f"--{key} {_word(value)}" for key, value in rest.items()]
         start = f"jaxrl train {self.settings['algo']} --env {self.settings['env']}"
         return " ".join([start, *words])
+
+
+def _word(value: Any) -> str:
+    """As a shell takes it; a mapping as YAML in one line."""
+    text = json.dumps(value) if isinstance(value, Mapping) else str(_text(value))
+    return shlex.quote(text)
 
 
 def run(plan: Plan, options: Options) -> Found:
