@@ -58,14 +58,14 @@ def resume(
 
 def search(
     space: Mapping[str, Mapping[str, list]],
-    trials: int = 20,
+    trials: int = 0,
     *,
     algo: str,
     env: str,
     name: str = "search",
     out: str = "runs",
     jobs: int = 0,
-    sampler: typing.Literal["tpe", "random"] = "tpe",
+    sampler: typing.Literal["tpe", "random", "qmc", "grid", "cmaes", "gp"] = "tpe",
     pruner: typing.Literal["median", "none"] = "median",
     storage: str = "",
     screen: bool = True,

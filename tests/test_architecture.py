@@ -48,6 +48,7 @@ ONLY = {
     "onnx": {"show"},
     "PIL": {"show"},
     "optuna": {"experiments"},
+    "submitit": {"experiments"},
     "argparse": {"cli"},
 }
 

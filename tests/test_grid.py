@@ -140,7 +140,7 @@ def test_lists_in_a_file_are_axes_and_values_have_the_type_of_the_setting(tmp_pa
         per_env:
           Walker2d-v4: {steps: 2e6, hidden: [64, 64]}
     """
-    grid, out = sheet.read(written(tmp_path, text))
+    grid, out, _ = sheet.read(written(tmp_path, text))
     runs = grid.runs(out)
     # Hopper: 3 seeds x 2 rates x 2 widths x 2 zipped - 1 x 1 x 2 x 2; Walker half.
     assert len(runs) == 20 + 10

@@ -1,6 +1,9 @@
 """A search: what may be searched, and that it finds the better settings."""
 
 import dataclasses
+import importlib.util
+import itertools
+import re
 import textwrap
 
 import numpy as np
@@ -8,7 +11,9 @@ import pytest
 
 import jaxrl
 from jaxrl.cli.main import main
-from jaxrl.experiments.search import Found, Plan, Range, Search, read
+from jaxrl.experiments.runner import Options
+from jaxrl.experiments.search import SAMPLERS, Found, Plan, Range, Search, read, run
+from jaxrl.runs import directory, reading
 from jaxrl.runs.refusal import Refused
 
 optuna = pytest.importorskip("optuna")
@@ -56,6 +61,7 @@ space:
   lam: {uniform: [0.5, 2]}
   hidden: 5
   gama: {uniform: [0, 1]}
+slurm: {cpus: 2}
 """
 
 
@@ -71,10 +77,25 @@ def test_every_mistake_is_told_with_its_line(tmp_path, monkeypatch, capsys):
         "line 8: lam is 2, but must be a number in [0, 1]",
         "line 9: hidden has no range",
         "line 10: ppo has no setting 'gama'; did you mean 'gamma'?",
+        "line 11: a search runs on this machine; slurm is for grids",
     ):
         assert part in told
     assert told.startswith("jaxrl: ")
     assert [path.name for path in tmp_path.iterdir()] == ["find.yaml"]
+
+
+def test_a_grid_of_endless_ranges_and_an_absent_package_are_told_with_their_lines(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main(["search", written(tmp_path, FILE.replace("random", "grid"))]) == 2
+    told = capsys.readouterr().err
+    assert "line 11: pi_lr has no end of values, but the sampler grid" in told
+    assert "hidden has no end" not in told
+    assert main(["search", written(tmp_path, FILE.replace("random", "gp"))]) == 2
+    assert "line 8: the sampler gp needs a package: pip install torch" in (
+        capsys.readouterr().err
+    )
 
 
 def test_a_search_ends_with_the_best_and_a_command_and_can_go_on(
@@ -97,6 +118,9 @@ def test_a_search_ends_with_the_best_and_a_command_and_can_go_on(
     other = written(tmp_path, FILE.replace("steps: 128", "steps: 64"))
     assert main(["search", other]) == 2
     assert "holds a search with other settings" in capsys.readouterr().err
+
+
+RUN = {"settings": {"epochs": 1, "steps_per_epoch": 1}}
 
 
 class Watched:
@@ -136,9 +160,14 @@ def test_the_hopeless_are_pruned_and_a_cut_trial_is_taken_up_again(plan):
     for _ in range(6):
         finish(search, lambda config: 200.0)
     bad = Watched(search.more(), np.array([1.0, 2.0]))
+    bad.variant.path.mkdir(parents=True)
     bad.cause = search.judge(bad)
     assert bad.cause.startswith("pruned")
     search.ended(bad)
+    assert reading.Record(bad.variant.path, RUN).state == "pruned"
+    with directory.claimed(bad.variant.path):
+        (bad.variant.path / "config.yaml").touch()
+    assert reading.Record(bad.variant.path, RUN).state == "interrupted"  # not any more
     cut = search.more()
     again = Search(plan)
     assert again.more() == cut  # as if the process had been killed
@@ -155,6 +184,47 @@ def test_it_tells_the_setting_that_matters(plan):
     assert found.importance["gamma"] > 2 * found.importance["lam"]
 
 
+def test_a_grid_tries_every_combination_once_and_also_after_a_kill(plan):
+    ranges = {"hidden": {"choice": [[8], [8, 8]]}, "train_pi_iters": {"int": [1, 3]}}
+    space = {key: Range.of(key, given) for key, given in ranges.items()}
+    plan = dataclasses.replace(plan, space=space, sampler="grid", trials=0)
+    assert plan.most == 6
+    assert dataclasses.replace(plan, trials=4).most == 4
+    search = Search(plan)
+    tried = [search.more().run.config for _ in range(3)]
+    again = Search(plan)  # which takes up the three that were cut
+    tried += [again.more().run.config for _ in range(6)][3:]
+    assert again.more() is None
+    found = [(config.hidden, config.train_pi_iters) for config in tried]
+    assert found == list(itertools.product([(8,), (8, 8)], [1, 2, 3]))
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "qmc", "cmaes", "gp"])
+def test_a_sampler_learns_from_the_trials_or_says_what_it_needs(plan, sampler):
+    plan = dataclasses.replace(plan, trials=16, pruner="none", sampler=sampler)
+    package = SAMPLERS[sampler]
+    if package and importlib.util.find_spec(package) is None:
+        with pytest.raises(Refused, match=f"pip install {package}"):
+            run(plan, Options())
+        return
+    search = Search(plan)
+    for _ in range(16):
+        finish(search, lambda config: 1000 * config.gamma)
+    assert search.found().settings["gamma"] > 0.8
+    assert search.more() is None
+
+
+def test_what_is_wrong_is_refused_from_python_too(plan):
+    for changes, part in (
+        ({"sampler": "tpee"}, "did you mean 'tpe'?"),
+        ({"sampler": "grid"}, "gamma has no end of values"),
+        ({"trials": -1}, "trials is -1"),
+    ):
+        with pytest.raises(Refused, match=re.escape(part)):
+            run(dataclasses.replace(plan, **changes), Options())
+    assert not list(plan.root.iterdir())
+
+
 def test_from_python(tmp_path):
     with pytest.raises(Refused, match="gama"):
         jaxrl.search(
@@ -166,3 +236,15 @@ def test_from_python(tmp_path):
     assert not list(tmp_path.iterdir())
     found = Found({"algo": "sac", "env": "A", "hidden": (8, 8)}, 1.0, tmp_path, {})
     assert found.command == "jaxrl train sac --env A --hidden 8,8"
+    whole = {"algo": "sac", "env": "A", "env_kwargs": {"g": 9.0}}
+    command = found._replace(settings=whole).command
+    assert command == """jaxrl train sac --env A --env_kwargs '{"g": 9.0}'"""
+
+
+def test_a_part_of_a_mapping_can_be_searched(plan):
+    space = {"env_kwargs:g": Range.of("env_kwargs:g", {"uniform": [1.0, 9.0]})}
+    plan = dataclasses.replace(plan, space=space)
+    plan.fixed["env_kwargs"] = {"render_mode": "human"}
+    kwargs = Search(plan).more().run.env_kwargs
+    assert 1 <= kwargs.pop("g") <= 9
+    assert kwargs == plan.fixed["env_kwargs"]

@@ -5,7 +5,7 @@ from typing import Any
 
 from jaxrl.algos import NAMES
 from jaxrl.cli import flags
-from jaxrl.experiments import runner, sheet
+from jaxrl.experiments import launchers, runner, sheet
 from jaxrl.experiments.estimate import estimate
 from jaxrl.experiments.sheet import Sheet
 from jaxrl.experiments.variant import Variant
@@ -20,16 +20,21 @@ Runs every combination of the values of its settings, several at a time, each in
 process of its own. Again, it skips what is finished, resumes what was cut and tries
 again what failed. `--setting[xyz] value ...` gives a setting another short name.
 
+With --launcher slurm they are a job array of Slurm, and this command shows how they get
+on. Ctrl-C ends the showing and not the jobs: the same command shows them again.
+
 options:
   --name NAME          names the runs and their directory [the file's name, or ALGO]
-  --jobs N             runs at a time, of one thread each [the number of cores]
+  --jobs N             runs at a time, of one thread each [what the cores have room for]
   --out DIR            directory that holds grids [runs]
   --dry_run            only show the variants and estimate the time
   --time_limit TIME    stop and save a run after so long, as in 90s, 30m or 2h
   --retries N          how often a run that failed is tried again at once [0]
   --overwrite          remove runs of earlier, different settings
+  --launcher NAME      where to run: local or slurm, as the file's `slurm:` asks [local]
 """
-OPTIONS = ("jobs", "dry_run", "time_limit", "retries", "overwrite")
+OPTIONS = ("jobs", "dry_run", "time_limit", "retries", "overwrite", "launcher")
+LAUNCHERS = ("local", "slurm")
 
 
 def main(arguments: list[str]) -> int:
@@ -39,12 +44,17 @@ def main(arguments: list[str]) -> int:
         print(HELP, end="")
         return 0
     own = {name: given.pop(name) for name in OPTIONS if name in given}
-    grid, out = _sheet(first, given)
-    options = _options(own, out)
+    grid, out, slurm = _sheet(first, given)
+    options, launcher = _options(own, out), _launcher(own)
     variants = grid.runs(out)
     if "dry_run" in own:
-        return _describe(variants, options.jobs)
-    return _report(runner.run(grid.name, variants, options), Path(out) / grid.name)
+        at_once = len(variants) if launcher == "slurm" else 0
+        return _describe(variants, options.jobs or at_once)
+    if launcher == "slurm":
+        summary = launchers.run(grid.name, variants, options, slurm)
+    else:
+        summary = runner.run(grid.name, variants, options)
+    return _report(summary, Path(out) / grid.name)
 
 
 def _flags(words: list[str]) -> dict[str, list[str]]:
@@ -73,13 +83,13 @@ def _sheet(first: str, given: dict[str, list[str]]) -> Sheet:
         hint = suggestion(first, NAMES) or f"; choose {', '.join(NAMES)} or a file"
         asked = f"there is no file and no algorithm {first!r}" if first else "no grid"
         raise Refused(f"{asked}{hint}")
-    grid, out = sheet.read(first)
+    read = sheet.read(first)
     if strangers := [name for name in given if name not in ("name", "out")]:
         hint = suggestion(strangers[0], OPTIONS)
         hint = hint or f"; the settings of a grid stand in {first}"
         raise Refused(f"--{strangers[0]} is not an option of a file's grid{hint}")
-    grid.name = given.get("name", [grid.name])[0]
-    return Sheet(grid, given.get("out", [out])[0])
+    read.grid.name = given.get("name", [read.grid.name])[0]
+    return read._replace(out=given.get("out", [read.out])[0])
 
 
 def _options(own: dict[str, list[str]], out: str) -> runner.Options:
@@ -93,6 +103,14 @@ def _options(own: dict[str, list[str]], out: str) -> runner.Options:
         except flags.Wrong as wrong:
             raise Refused(f"--{name} {wrong}") from None
     return runner.Options(**found)
+
+
+def _launcher(own: dict[str, list[str]]) -> str:
+    name = own.get("launcher", ["local"])[0]
+    if name not in LAUNCHERS:
+        hint = suggestion(name, LAUNCHERS) or f"; choose {' or '.join(LAUNCHERS)}"
+        raise Refused(f"there is no launcher {name!r}{hint}")
+    return name
 
 
 def _describe(variants: list[Variant], jobs: int) -> int:
@@ -131,8 +149,12 @@ def _shown(value: Any) -> str:
 
 def _report(summary: runner.Summary, root: Path) -> int:
     """Says what can be done now; the exit code."""
-    if summary.stopped_by:
+    if summary.queued:
+        print("the jobs go on in Slurm; the same command shows them again, and")
+        print(f"  scancel {' '.join(summary.queued)}        ends them")
+    elif summary.stopped_by:
         print("run the same command again to go on")
+    if summary.stopped_by:
         return 128 + summary.stopped_by
     if summary.finished:
         print(f"  jaxrl plot {root}        jaxrl ls {root}")

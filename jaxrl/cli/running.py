@@ -35,7 +35,8 @@ def launched(words: list[str], num_procs: int, threads: int = 0) -> int:
     """
     ranks = num_procs or launch.physical_cores()
     share = max(len(os.sched_getaffinity(0)) // ranks, 1)
-    job = launch.Job(words, ranks, threads or share)
+    given = int(os.environ["NPROC"])  # fewer, where others run beside it
+    job = launch.Job(words, ranks, threads or min(share, given))
     asked = False
     with Stop() as stop:
         try:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from jaxrl.parallel import launch
@@ -10,14 +11,20 @@ from jaxrl.parallel import launch
 RUNNER = "JAXRL_RUNNER"
 
 
-def start(words: list[str], output: Path) -> subprocess.Popen:
-    """`jaxrl` with these words; what it prints is added to the file `output`."""
-    # Runs side by side share the cores, so that each has one.
-    environment = os.environ | dict.fromkeys(launch.THREADS, "1")
-    environment[RUNNER] = str(os.getpid())
+def start(
+    words: list[str], output: Path, threads: int = 1, launcher: Sequence[str] = ()
+) -> subprocess.Popen:
+    """`jaxrl` with these words; what it prints is added to the file `output`.
+
+    A `launcher`, such as `srun`, starts it on several machines and sees to its end.
+    """
+    # Runs side by side share the cores, so each has as many threads as it is given.
+    environment = os.environ | dict.fromkeys(launch.THREADS, str(threads))
+    if not launcher:
+        environment[RUNNER] = str(os.getpid())
     with output.open("ab") as file:
         return subprocess.Popen(
-            [sys.executable, "-m", "jaxrl", *words],
+            [*launcher, sys.executable, "-m", "jaxrl", *words],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,

@@ -25,6 +25,7 @@ from jaxrl.runs.reading import parsed
 from jaxrl.runs.refusal import Refused
 
 if typing.TYPE_CHECKING:
+    from jaxrl.experiments.launchers import Slurm
     from jaxrl.experiments.runner import Summary
 
 Settings = dict[str, Any]
@@ -124,7 +125,7 @@ class Grid:
 
     def _finished(self, flat: Settings) -> Settings:
         own = self._overrides.get(str(flat.get("env")), {})
-        return _nested(flat | own)
+        return nested(flat | own)
 
     def _is_excluded(self, variant: Settings) -> bool:
         return any(matches(variant, condition) for condition in self._excluded)
@@ -198,13 +199,23 @@ class Grid:
             raise Refused("; ".join(faults) or "there is no variant in the grid")
         return found
 
-    def run(self, out: str = "runs", jobs: int = 0, **options: Any) -> "Summary":
-        """Runs all that is not finished yet, `jobs` at a time; see `runner.Options`."""
-        from jaxrl.experiments import runner
+    def run(
+        self,
+        out: str = "runs",
+        jobs: int = 0,
+        slurm: "Slurm | None" = None,
+        **options: Any,
+    ) -> "Summary":
+        """Runs all that is not finished yet, `jobs` at a time; see `runner.Options`.
 
-        return runner.run(
-            self.name, self.runs(out), runner.Options(out=out, jobs=jobs, **options)
-        )
+        With a `launchers.Slurm`, as jobs of a cluster.
+        """
+        from jaxrl.experiments import launchers, runner
+
+        own = runner.Options(out=out, jobs=jobs, **options)
+        if slurm is None:
+            return runner.run(self.name, self.runs(out), own)
+        return launchers.run(self.name, self.runs(out), own, slurm)
 
 
 # Values
@@ -271,7 +282,7 @@ def _product(groups: Iterable[list[Axis]]) -> list[Settings]:
     ]
 
 
-def _nested(flat: Settings) -> Settings:
+def nested(flat: Settings) -> Settings:
     """`a:b` as the part `b` of the mapping `a`."""
     whole: Settings = {}
     for key, value in flat.items():

@@ -4,12 +4,13 @@ What has become of a variant is told from its directory, so a second go skips wh
 finished, resumes what was cut and tries again what failed.
 """
 
+import contextlib
 import dataclasses
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, Protocol, Self
 
@@ -32,7 +33,11 @@ class Options:
     out: str = "runs"
     """Directory that holds the grids."""
     jobs: int = 0
-    """Runs at a time; 0 for as many as there are cores."""
+    """Runs at a time; 0 for as many as the cores have room for."""
+    threads: int = 1
+    """Threads of each process of a run."""
+    launcher: tuple[str, ...] = ()
+    """Words before a run's own, such as `srun`."""
     time_limit: float = 0.0
     """Seconds after which a run is stopped, saved and counted as failed; 0 for none."""
     retries: int = 0
@@ -67,7 +72,7 @@ class Job:
         over = record is not None and not changes and record.state == "finished"
         return cls(variant, "finished" if over else "waiting", changes)
 
-    def start(self) -> None:
+    def start(self, threads: int = 1, launcher: Sequence[str] = ()) -> None:
         """As a new run, or from where it was left."""
         path, output = self.variant.path, self.variant.output
         self.variant.write()
@@ -76,18 +81,24 @@ class Job:
             words = ["resume", str(path)]
         elif path.exists():  # an earlier one, or one that never came to its settings
             words.append("--overwrite")
-        self._printed = output.stat().st_size if output.exists() else 0
-        self.process = child.start(words, output)
+        self.note_output()
+        self.process = child.start(words, output, threads, launcher)
         self.state, self._since = "running", time.monotonic()
         self._stopped_for, self.changes = "", []
         self.attempts += 1
+
+    def note_output(self) -> None:
+        """What was printed up to now is of an earlier attempt."""
+        output = self.variant.output
+        self._printed = output.stat().st_size if output.exists() else 0
 
     def stop(self, why: str) -> None:
         """Asks it to save and end; what does not in time is killed."""
         assert self.process is not None
         if not self._stopped_for:
             self._stopped_for, self._stopped_at = why, time.monotonic()
-            self.process.send_signal(signal.SIGTERM)
+            # Not SIGTERM, on which srun kills what it started; this it passes on.
+            self.process.send_signal(signal.SIGUSR1)
         elif time.monotonic() - self._stopped_at > GRACE:
             self.process.kill()
 
@@ -109,16 +120,21 @@ class Job:
         elif self._stopped_for:
             self.state, self.cause = "stopped", self._stopped_for
         else:
-            self.state, self.cause = "failed", self._last_words(code)
+            self.state, self.cause = "failed", self._why(code)
 
-    def _last_words(self, code: int) -> str:
-        """Why it ended, in a line."""
-        with self.variant.output.open("rb") as file:
-            file.seek(self._printed)
-            printed = file.read().decode(errors="replace")
+    def _why(self, code: int) -> str:
+        """It ended, in a line."""
         if code < 0:
             return f"killed by {signal.Signals(-code).name}"
-        return ending.last_words(printed) or f"ended with exit code {code}"
+        return self.last_words() or f"ended with exit code {code}"
+
+    def last_words(self) -> str:
+        """The end as this attempt told it; "" if it told none."""
+        if not self.variant.output.exists():
+            return ""
+        with self.variant.output.open("rb") as file:
+            file.seek(self._printed)
+            return ending.last_words(file.read().decode(errors="replace"))
 
     def look(self) -> Line:
         """What can be seen of it from outside."""
@@ -142,6 +158,8 @@ class Summary:
     failed: dict[str, str]
     """The cause by the name of the run."""
     stopped_by: signal.Signals | None = None
+    queued: Sequence[str] = ()
+    """Jobs of a cluster that go on by themselves."""
 
 
 class Source(Protocol):
@@ -165,14 +183,23 @@ def run(
     expected: int = 0,
 ) -> Summary:
     """Runs all that are not finished yet; one failure does not stop the rest."""
+    with claimed(name, variants, options) as jobs:
+        return Runner(Board(name, jobs, options, expected), options, source).go()
+
+
+@contextlib.contextmanager
+def claimed(
+    name: str, variants: Sequence[Variant], options: Options
+) -> Iterator[list[Job]]:
+    """Keeps other runners out of a grid; refuses runs that must not be mixed."""
     with directory.claimed(Path(options.out) / name):
         jobs = [Job.of(variant) for variant in variants]
         if not options.overwrite:
-            refuse_changed(jobs)
-        return Runner(name, jobs, options, source, expected).go()
+            _refuse_changed(jobs)
+        yield jobs
 
 
-def refuse_changed(jobs: Sequence[Job]) -> None:
+def _refuse_changed(jobs: Sequence[Job]) -> None:
     """Refuses runs of other settings: results of two must not be taken for one."""
     faults = [
         f"{job.variant.path} holds another run: {', '.join(job.changes)}"
@@ -187,23 +214,55 @@ def refuse_changed(jobs: Sequence[Job]) -> None:
         )
 
 
-class Runner:
-    """Variants under way."""
+class Board:
+    """Jobs before the eyes of the user."""
 
     def __init__(
-        self,
-        name: str,
-        jobs: list[Job],
-        options: Options,
-        source: Source | None,
-        expected: int,
+        self, name: str, jobs: list[Job], options: Options, expected: int = 0
     ) -> None:
-        self._options, self._jobs, self._source = options, jobs, source
-        self._at_once = options.jobs or len(os.sched_getaffinity(0))
+        self.jobs = jobs
         self._lines = [job.look() for job in jobs]
         self._looked = 0.0
         count = expected or len(jobs)
         self._display = Display(name, self._lines, count) if options.screen else None
+
+    def add(self, job: Job) -> None:
+        self.jobs.append(job)
+        self._lines.append(job.look())
+
+    def having(self, *states: State) -> list[Job]:
+        """Those in one of the states."""
+        return [job for job in self.jobs if job.state in states]
+
+    def show(self) -> None:
+        """Looks at those that changed, and once a second at those under way."""
+        due = time.monotonic() - self._looked > 1
+        for i, job in enumerate(self.jobs):
+            under_way = job.state in ("running", "waiting")
+            if job.state != self._lines[i].state or (due and under_way):
+                self._lines[i] = job.look()
+        if due:
+            self._looked = time.monotonic()
+        if self._display:
+            self._display.show(self._lines)
+
+    def end(self, stopped_by: signal.Signals | None) -> Summary:
+        """What became of them."""
+        if self._display:
+            self._display.end(self._lines)
+        done = [job.variant.path for job in self.having("finished")]
+        ended = self.having("failed", "stopped")
+        return Summary(done, {job.variant.name: job.cause for job in ended}, stopped_by)
+
+
+class Runner:
+    """Variants under way, as processes."""
+
+    def __init__(
+        self, board: Board, options: Options, source: Source | None = None
+    ) -> None:
+        self._board, self._options, self._source = board, options, source
+        self._cores = len(os.sched_getaffinity(0))
 
     def go(self) -> Summary:
         """Until all have ended or a signal came; then what became of them."""
@@ -212,23 +271,18 @@ class Runner:
                 self._fill()
                 while self._busy(stop.signal):
                     self._step(stop.signal)
-                    self._show()
+                    self._board.show()
                     time.sleep(0.1)
         finally:
             self._kill()
-        if self._display:
-            self._display.end(self._lines)
-        ended = [job for job in self._jobs if job.state in ("failed", "stopped")]
-        done = [job.variant.path for job in self._jobs if job.state == "finished"]
-        causes = {job.variant.name: job.cause for job in ended}
-        return Summary(done, causes, stop.signal)
+        return self._board.end(stop.signal)
 
     def _busy(self, stopped: signal.Signals | None) -> bool:
-        states = {job.state for job in self._jobs}
-        return "running" in states or ("waiting" in states and not stopped)
+        waiting = bool(self._board.having("waiting")) and not stopped
+        return waiting or bool(self._board.having("running"))
 
     def _step(self, stopped: signal.Signals | None) -> None:
-        for job in [job for job in self._jobs if job.state == "running"]:
+        for job in self._board.having("running"):
             if stopped:
                 job.stop(f"stopped by {stopped.name}; run again to go on")
             elif why := self._source.judge(job) if self._source else "":
@@ -242,37 +296,38 @@ class Runner:
             self._fill()
 
     def _fill(self) -> None:
-        """Starts as many as may run."""
-        for _ in range(
-            self._at_once - sum(job.state == "running" for job in self._jobs)
-        ):
-            waiting = [job for job in self._jobs if job.state == "waiting"]
-            if not waiting and self._source and (variant := self._source.more()):
-                waiting = [Job.of(variant)]
-                self._jobs += waiting
-                self._lines += [waiting[0].look()]
-            if waiting:
-                waiting[0].start()
+        """Starts as many as may run; a source is not asked before there is room."""
+        while self._has_room(1) and (job := self._next()):
+            if not self._has_room(job.variant.processes):
+                return
+            job.start(self._options.threads, self._options.launcher)
+
+    def _has_room(self, processes: int) -> bool:
+        """By the number of runs that was asked for, or else by the cores they use."""
+        running = self._board.having("running")
+        if self._options.jobs:
+            return len(running) < self._options.jobs
+        used = sum(job.variant.processes for job in running)
+        return not running or used + processes <= self._cores
+
+    def _next(self) -> Job | None:
+        if waiting := self._board.having("waiting"):
+            return waiting[0]
+        variant = self._source.more() if self._source else None
+        if variant is None:
+            return None
+        # One that is finished on the disk is started too, so that its end is noted.
+        job = dataclasses.replace(Job.of(variant), state="waiting")
+        self._board.add(job)
+        return job
 
     def _is_worth_another(self, job: Job) -> bool:
         assert job.process is not None
         refused = job.process.returncode == REFUSED
         return not refused and job.attempts <= self._options.retries
 
-    def _show(self) -> None:
-        """Looks at those that changed, and once a second at those that run."""
-        due = time.monotonic() - self._looked > 1
-        for i, job in enumerate(self._jobs):
-            if job.state != self._lines[i].state or (due and job.state == "running"):
-                self._lines[i] = job.look()
-        if due:
-            self._looked = time.monotonic()
-        if self._display:
-            self._display.show(self._lines)
-
     def _kill(self) -> None:
         """What is still there after a second Ctrl-C or a mistake of ours."""
-        for job in self._jobs:
+        for job in self._board.jobs:
             if job.process is not None and job.process.poll() is None:
                 job.process.kill()
-                job.process.wait()

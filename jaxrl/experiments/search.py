@@ -5,7 +5,7 @@
     env: Hopper-v4
     steps: 100000
     trials: 40
-    sampler: tpe                  # or random
+    sampler: tpe                  # or random, qmc, grid, cmaes, gp
     pruner: median                # or none
     space:
       lr: {log_uniform: [1e-5, 1e-2]}
@@ -19,10 +19,13 @@ SQLite file, or wherever a storage URL of Optuna says, which several machines ma
 
 import dataclasses
 import importlib.util
+import itertools
 import json
+import math
+import shlex
 import socket
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -35,10 +38,13 @@ from jaxrl.runs import reading
 from jaxrl.runs.refusal import Refused, suggestion
 
 KINDS = ("uniform", "log_uniform", "int", "choice")
-SAMPLERS = ("tpe", "random")
+# Each with the package that it needs beside Optuna.
+SAMPLERS = {"tpe": "", "random": "", "qmc": "", "grid": "", "cmaes": "cmaes"}
+SAMPLERS |= {"gp": "torch"}
 PRUNERS = ("median", "none")
 OWN = ("trials", "sampler", "pruner", "storage", "space")
 LAST = 5  # epochs over which a trial's returns are averaged
+TRIALS = 20  # where no number is given
 
 
 class Range(NamedTuple):
@@ -65,6 +71,13 @@ class Range(NamedTuple):
             raise Refused(f"{key} goes from a lower to a higher number{above}")
         return cls(kind, [low, high])
 
+    @property
+    def listed(self) -> Sequence[Any]:
+        """All values, where they can be counted; else none."""
+        if self.kind == "int":
+            return range(self.values[0], self.values[1] + 1)
+        return self.values if self.kind == "choice" else ()
+
     def suggest(self, trial: Any, key: str) -> Any:
         """A value, chosen by the sampler."""
         if self.kind == "choice":
@@ -88,7 +101,8 @@ class Plan:
     """The settings that all trials have in common."""
     space: dict[str, Range]
     out: str = "runs"
-    trials: int = 20
+    trials: int = 0
+    """In all; 0 for 20, or all combinations of a grid."""
     sampler: str = "tpe"
     pruner: str = "median"
     storage: str = ""
@@ -98,9 +112,24 @@ class Plan:
     def root(self) -> Path:
         return Path(self.out) / self.name
 
+    @property
+    def most(self) -> int:
+        """Trials to be made; a grid has no more than its combinations."""
+        if self.sampler != "grid":
+            return self.trials or TRIALS
+        every = math.prod(len(space.listed) for space in self.space.values())
+        return min(self.trials or every, every)
+
+    def combination(self, number: int) -> dict[str, Any]:
+        """Of a grid, whose last setting varies fastest."""
+        every = itertools.product(*(x.listed for x in self.space.values()))
+        values = next(itertools.islice(every, number, None))
+        return dict(zip(self.space, values, strict=True))
+
     def variant(self, number: int, chosen: Mapping[str, Any]) -> Variant:
         own = {key: grid.converted(key, value) for key, value in chosen.items()}
-        return Variant.of(self.fixed | own, f"{self.name}_t{number}", str(self.root))
+        settings = grid.nested(self.fixed | own)
+        return Variant.of(settings, f"{self.name}_t{number}", str(self.root))
 
 
 def read(path: str) -> Plan:
@@ -108,16 +137,20 @@ def read(path: str) -> Plan:
     reader = sheet.Reader(Path(path).stem)
     pairs = reader.pairs(sheet.composed(path))
     reader.take([pair for pair in pairs if pair[0] not in OWN])
-    own: dict[str, Any] = {"space": {}}
+    given = [pair for pair in pairs if pair[0] in OWN and pair[0] != "space"]
+    own: dict[str, Any] = {key: reader.plain(node) for key, _, node in given}
+    for key, line, _ in given:
+        reader.wrong(line, _fault(key, own[key]))
+    own["space"] = {}
     for key, line, node in pairs:
+        if key == "slurm":
+            reader.wrong(line, "a search runs on this machine; slurm is for grids")
         if key == "space":
-            own["space"] = _space(reader, reader.mapping(line, node, key))
-        elif key in OWN:
-            own[key] = reader.plain(node)
-            reader.wrong(line, _fault(key, own[key]))
+            space = reader.mapping(line, node, key, "{lr: {uniform: [0, 1]}}")
+            own["space"] = _space(reader, space, own.get("sampler"))
     if not own["space"]:
         reader.wrong(0, "no space; name settings, as in space: {lr: {uniform: [0, 1]}}")
-    filled, out = reader.sheet(path)
+    filled, out, _ = reader.sheet(path)
     (fixed, *more) = filled.variants()
     if more:
         raise Refused(
@@ -126,7 +159,9 @@ def read(path: str) -> Plan:
     return Plan(name=filled.name, fixed=fixed, out=out, **own)
 
 
-def _space(reader: sheet.Reader, pairs: list[sheet.Pair]) -> dict[str, Range]:
+def _space(
+    reader: sheet.Reader, pairs: list[sheet.Pair], sampler: Any
+) -> dict[str, Range]:
     found = {}
     for key, line, node in pairs:
         try:
@@ -136,14 +171,24 @@ def _space(reader: sheet.Reader, pairs: list[sheet.Pair]) -> dict[str, Range]:
             continue
         for value in found[key].values:
             reader.wrong(line, reader.fault(key, value))
+        reader.wrong(line, _fault_in_space(key, found[key], sampler))
     return found
 
 
+def _fault_in_space(key: str, space: Range, sampler: Any) -> str:
+    if sampler != "grid" or space.listed:
+        return ""
+    return f"{key} has no end of values, but the sampler grid tries all: list a choice"
+
+
 def _fault(key: str, value: Any) -> str:
-    choices = {"sampler": SAMPLERS, "pruner": PRUNERS}.get(key)
+    choices = {"sampler": tuple(SAMPLERS), "pruner": PRUNERS}.get(key)
     if choices and value not in choices:
         hint = suggestion(str(value), choices) or f"; choose {' or '.join(choices)}"
         return f"there is no {key} {value!r}{hint}"
+    package = SAMPLERS[value] if key == "sampler" else ""
+    if package and importlib.util.find_spec(package) is None:
+        return f"the sampler {value} needs a package: pip install {package}"
     if key == "trials" and (not isinstance(value, int) or value < 1):
         return f"trials is {value!r}, but must be a whole number from 1 on"
     text = key != "storage" or isinstance(value, str)
@@ -165,9 +210,15 @@ class Found(NamedTuple):
     def command(self) -> str:
         """Trains with these settings."""
         rest = {k: x for k, x in self.settings.items() if k not in ("algo", "env")}
-        words = [f"--{key} {_text(value)}" for key, value in rest.items()]
+        words = [f"--{key} {_word(value)}" for key, value in rest.items()]
         start = f"jaxrl train {self.settings['algo']} --env {self.settings['env']}"
         return " ".join([start, *words])
+
+
+def _word(value: Any) -> str:
+    """As a shell takes it; a mapping as YAML in one line."""
+    text = json.dumps(value) if isinstance(value, Mapping) else str(_text(value))
+    return shlex.quote(text)
 
 
 def run(plan: Plan, options: Options) -> Found:
@@ -177,14 +228,35 @@ def run(plan: Plan, options: Options) -> Found:
             "a search needs the package optuna; install it with pip install "
             "'jaxrl[search]'"
         )
+    own = {"sampler": plan.sampler, "pruner": plan.pruner, "trials": plan.most}
+    faults = [_fault(key, value) for key, value in own.items()]
+    faults += [_fault_in_space(*pair, plan.sampler) for pair in plan.space.items()]
+    if wrong := [sentence for sentence in faults if sentence]:
+        raise Refused("; ".join(wrong))
     first = {key: space.values[0] for key, space in plan.space.items()}
     for key, space in plan.space.items():
         for value in space.values:
             plan.variant(0, first | {key: value})  # refuses what cannot be run
     plan.root.mkdir(parents=True, exist_ok=True)
     search = Search(plan)
-    summary = runner.run(plan.name, [], options, search, plan.trials)
+    summary = runner.run(plan.name, [], options, search, plan.most)
     return search.found()._replace(stopped_by=summary.stopped_by)
+
+
+def _sampler(name: str) -> Any:
+    from optuna import samplers
+
+    makers: dict[str, Callable[[], Any]] = {
+        "tpe": samplers.TPESampler,
+        "random": samplers.RandomSampler,
+        "grid": samplers.RandomSampler,  # which is not asked: its trials are enqueued
+        "qmc": lambda: samplers.QMCSampler(warn_independent_sampling=False),
+        "cmaes": lambda: samplers.CmaEsSampler(warn_independent_sampling=False),
+        "gp": lambda: samplers.GPSampler(warn_independent_sampling=False),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that an interface may change
+        return makers[name]()
 
 
 class Search:
@@ -194,13 +266,12 @@ class Search:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        samplers = optuna.samplers.TPESampler, optuna.samplers.RandomSampler
         pruners = optuna.pruners.MedianPruner, optuna.pruners.NopPruner
         self._plan, self._optuna = plan, optuna
         self._study = optuna.create_study(
             study_name=plan.name,
             storage=plan.storage or f"sqlite:///{plan.root / 'trials.db'}",
-            sampler=samplers[SAMPLERS.index(plan.sampler)](),
+            sampler=_sampler(plan.sampler),
             pruner=pruners[PRUNERS.index(plan.pruner)](),
             direction="maximize",
             load_if_exists=True,
@@ -227,6 +298,12 @@ class Search:
         state = self._optuna.trial.TrialState[name]
         return self._study.get_trials(deepcopy=False, states=(state,))
 
+    @property
+    def _begun(self) -> int:
+        """Trials, on whatever machine; one of a grid is enqueued before."""
+        every = self._study.get_trials(deepcopy=False)
+        return len(every) - len(self._in_state("WAITING"))
+
     def _is_ours(self, trial: Any) -> bool:
         return trial.user_attrs.get("where") == self._where
 
@@ -241,7 +318,10 @@ class Search:
         if self._cut:
             frozen = self._cut.pop(0)
             trial = self._optuna.trial.Trial(self._study, frozen._trial_id)
-        elif len(self._study.get_trials(deepcopy=False)) < self._plan.trials:
+        elif (begun := self._begun) < self._plan.most:
+            if self._plan.sampler == "grid":
+                following = self._plan.combination(begun)
+                self._study.enqueue_trial(following, skip_if_exists=True)
             trial = self._study.ask()
             trial.set_user_attr("where", self._where)
         else:
@@ -273,6 +353,7 @@ class Search:
             self._study.tell(trial, float(np.nanmean(last)))
         elif job.cause.startswith("pruned"):
             self._study.tell(trial, state=states.PRUNED)
+            (job.variant.path / reading.PRUNED).write_text(f"{job.cause}\n")
         else:
             self._study.tell(trial, state=states.FAIL)
 

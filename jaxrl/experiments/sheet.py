@@ -13,6 +13,8 @@
       - {lr: 1e-4, env: Hopper-v4}
     per_env:                              # other values in one environment
       Walker2d-v4: {steps: 2000000}
+    slurm:                                # what --launcher slurm asks of the cluster
+      {partition: gpu, time: 4:00:00, cpus: 4, gpus: 1}
 
 All mistakes are found at once, each with its line.
 """
@@ -29,12 +31,13 @@ import yaml
 from jaxrl import envs
 from jaxrl.algos import NAMES
 from jaxrl.algos.presets import PRESETS
-from jaxrl.experiments import grid
+from jaxrl.experiments import grid, launchers
 from jaxrl.experiments.grid import Grid
+from jaxrl.experiments.launchers import Slurm
 from jaxrl.runs import spec
 from jaxrl.runs.refusal import Refused, suggestion
 
-SECTIONS = ("zip", "exclude", "include", "per_env")
+SECTIONS = ("zip", "exclude", "include", "per_env", "slurm")
 CHOICES = {"algo": NAMES, "preset": ("default", *PRESETS)}
 # Each run's own, which the grid decides.
 ELSEWHERE = {
@@ -64,10 +67,11 @@ class Entry(NamedTuple):
 
 
 class Sheet(NamedTuple):
-    """A grid, and where its runs are to be."""
+    """A grid, where its runs are to be, and what they ask of a cluster."""
 
     grid: Grid
     out: str
+    slurm: Slurm = Slurm()
 
 
 def read(path: str) -> Sheet:
@@ -121,6 +125,7 @@ class Reader:
     def __init__(self, name: str) -> None:
         self.mistakes: list[tuple[int, str]] = []
         self.out = "runs"
+        self.slurm = Slurm()
         self.grid = Grid(re.sub(r"[^A-Za-z0-9._-]+", "-", name))
         self._algos: list[str] = []
         self._envs: list[str] = []
@@ -151,7 +156,7 @@ class Reader:
                 self.wrong(0, sentence)
         if self.mistakes:
             raise Refused(_told(where, self.mistakes))
-        return Sheet(self.grid, self.out)
+        return Sheet(self.grid, self.out, self.slurm)
 
     def _faults_of_the_whole(self) -> list[str]:
         try:
@@ -289,6 +294,15 @@ class Reader:
             if self._are_right(entries):
                 self.grid.override(env, {e.key: e.values[0].plain for e in entries})
 
+    def _take_slurm(self, line: int, node: yaml.Node) -> None:
+        given: dict[str, Any] = {}
+        for key, at, inner in self.mapping(line, node, "slurm", "{cpus: 4, gpus: 1}"):
+            # As it is written: YAML would read the time 4:00:00 as a number.
+            given[key] = yaml.BaseLoader("").construct_document(inner)
+            self.wrong(at, launchers.fault(key, given[key]))
+        if not self.mistakes:
+            self.slurm = Slurm(**given)
+
     def _combinations(
         self, line: int, node: yaml.Node, section: str
     ) -> Iterator[tuple[int, list[Entry]]]:
@@ -298,11 +312,17 @@ class Reader:
             at = each.start_mark.line + 1
             yield at, [self._entry(*p) for p in self.mapping(at, each, section)]
 
-    def mapping(self, line: int, node: yaml.Node, section: str) -> list[Pair]:
+    def mapping(
+        self,
+        line: int,
+        node: yaml.Node,
+        section: str,
+        example: str = "{lr: 0.001, seed: 0}",
+    ) -> list[Pair]:
         """The settings in a section."""
         if isinstance(node, yaml.MappingNode):
             return self.pairs(node)
-        self.wrong(line, f"{section} takes settings, as in {{lr: 0.001, seed: 0}}")
+        self.wrong(line, f"{section} takes settings, as in {example}")
         return []
 
     def pairs(self, node: yaml.MappingNode) -> list[Pair]:

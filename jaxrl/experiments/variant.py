@@ -38,6 +38,17 @@ class Variant:
         algo = str(whole["algo"])
         return cls(spec.make(algo, str(whole["env"]), own, preset), whole)
 
+    @classmethod
+    def read(cls, file: Path) -> Self:
+        """The one whose settings were written to the file."""
+        settings = reading.yaml_in(file)
+        return cls.of(settings, settings["exp_name"], settings["out"])
+
+    @property
+    def processes(self) -> int:
+        """That it is made of, each with a core of its own."""
+        return int(self.settings.get("num_procs", 1))
+
     @property
     def name(self) -> str:
         return self.path.name
@@ -79,10 +90,15 @@ class Variant:
         except Refused:  # it is just being removed, or is damaged
             return {}
 
+    @property
+    def determining(self) -> dict[str, Any]:
+        """The settings on which its results depend."""
+        return reading.determining(directory.settings(self.run))
+
     def changes(self, record: reading.Record) -> list[str]:
         """How the run that was recorded differs from this one, a setting each."""
         before = reading.determining(record.config)
-        now = reading.determining(directory.settings(self.run))
+        now = self.determining
         return [
             f"{key} was {before.get(key)!r} and is {now.get(key)!r}"
             for key in before | now

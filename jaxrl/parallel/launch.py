@@ -84,9 +84,12 @@ def fix_threads() -> None:
 
     Ranks on one machine share its cores.
     """
-    share = len(os.sched_getaffinity(0)) // max(_told(LOCAL_SIZE, 1), 1)
-    names = THREADS if size() > 1 else THREADS[:1]
-    for name in names:
+    cores = len(os.sched_getaffinity(0))
+    if size() == 1:
+        os.environ.setdefault("NPROC", str(cores))
+        return
+    share = cores // max(_told(LOCAL_SIZE, 1), 1)
+    for name in THREADS:
         os.environ.setdefault(name, str(max(share, 1)))
 
 

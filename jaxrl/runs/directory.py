@@ -18,7 +18,7 @@ import jax
 import yaml
 
 from jaxrl.policy import Policy
-from jaxrl.runs.reading import FAILURE, LOCK, MODEL, determining, parsed
+from jaxrl.runs.reading import FAILURE, LOCK, MODEL, PRUNED, determining, parsed
 from jaxrl.runs.refusal import Refused
 from jaxrl.runs.spec import OWN, Run, make
 from jaxrl.types import EnvSpec
@@ -39,7 +39,8 @@ def claimed(path: Path) -> Iterator[None]:
     made = [p for p in (path, *path.parents) if not os.path.exists(p)]
     lock = _lock(path)
     try:
-        (path / FAILURE).unlink(missing_ok=True)  # of an earlier attempt
+        for mark in FAILURE, PRUNED:
+            (path / mark).unlink(missing_ok=True)  # of an earlier attempt
         yield
     except Refused:
         raise

@@ -25,11 +25,12 @@ CHECKPOINTS = ("last", "best")  # models with a name; others go by their step
 MODEL = "model.json"  # of which algorithm, environment and step a model is
 LOCK = ".lock"  # held by the process that writes the run
 FAILURE = "failure.txt"  # what ended it before its time
+PRUNED = "pruned.txt"  # why a search gave it up
 MANIFEST = "manifest.json"  # of a checkpoint, written last
 NEEDED = ("algo", "env", "exp_name", "seed", "max_ep_len")  # of a config.yaml
 
 
-State = Literal["running", "finished", "failed", "interrupted"]
+State = Literal["running", "finished", "failed", "pruned", "interrupted"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +78,9 @@ class Record:
         kept = _columns(newest[0] / "progress.csv") if newest else {}
         if kept and kept["TotalEnvInteracts"][-1] >= self.total_steps:
             return "finished"
-        return "failed" if (self.path / FAILURE).exists() else "interrupted"
+        if (self.path / FAILURE).exists():
+            return "failed"
+        return "pruned" if (self.path / PRUNED).exists() else "interrupted"
 
     def policy(self, checkpoint: str | int) -> Policy:
         """The policy that was saved last, or best, or at a step."""

@@ -1,0 +1,306 @@
+"""Runs variants on a cluster: a job array of Slurm, submitted through submitit.
+
+What is in the queue is asked of Slurm, what has become of a run is told from its
+directory, so nothing has to stay alive on the machine that submits, and a second go
+finds what the first one began. submitit is given a command and no function: it would
+pickle a function, and here nothing is ever pickled.
+"""
+
+import contextlib
+import dataclasses
+import importlib.util
+import io
+import itertools
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jaxrl.experiments import runner
+from jaxrl.experiments.runner import Board, Job, Options, Summary
+from jaxrl.experiments.variant import Variant
+from jaxrl.runs.refusal import Refused, suggestion
+from jaxrl.training.stopping import Stop
+
+POLL = 5.0  # seconds between two questions to Slurm
+WAITING = (
+    *("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD"),
+    "SPECIAL_EXIT",
+)
+ENDED = (
+    *("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL"),
+    *("PREEMPTED", "DEADLINE", "BOOT_FAIL", "REVOKED"),
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Slurm:
+    """What each variant asks of the cluster; what is left out, Slurm decides."""
+
+    partition: str = ""
+    """Where to run, or several with commas between."""
+    time: str = ""
+    """Limit, as `sbatch` takes it; a run that needs longer is queued again."""
+    cpus: int = 1
+    """Cores of each process, and threads that it uses."""
+    gpus: str = ""
+    """How many, with or without their kind."""
+    memory: str = ""
+    """Of the main memory, for the whole run."""
+    account: str = ""
+    """Who pays."""
+    qos: str = ""
+    """Quality of service."""
+    sbatch: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Further options of `sbatch` without their dashes; True for one without value."""
+
+    def parameters(self, processes: int) -> dict[str, Any]:
+        """As submitit takes them; None leaves an option out."""
+        further = {key: _flag(value) for key, value in self.sbatch.items()}
+        own = {
+            "requeue": True,
+            # To the script's own process, which passes it on.
+            "signal": "B:USR1@90",
+            "ntasks": processes,
+        }
+        return {
+            "partition": self.partition or None,
+            "time": self.time or None,
+            "cpus_per_task": self.cpus,
+            "gres": f"gpu:{self.gpus}" if self.gpus else None,
+            "mem": self.memory or None,
+            "account": self.account or None,
+            "qos": self.qos or None,
+            "additional_parameters": own | further,
+        }
+
+
+def _flag(value: Any) -> Any:
+    return True if value == "true" else value
+
+
+KNOWN = tuple(field.name for field in dataclasses.fields(Slurm))
+# Texts end up in a script, where a new line would begin a command.
+TEXT = (r"[^\s'\"]+", "a text without spaces")
+RULES = {
+    "time": (
+        r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}",
+        "minutes, hours:minutes:seconds or days-hours, as in 4:00:00 or 1-12",
+    ),
+    "cpus": (r"[1-9]\d*", "a whole number from 1 on"),
+    "gpus": (r"([\w.-]+:)?\d+", "a number, or a kind and a number as in a100:1"),
+    "memory": (r"\d+[KMGT]?", "megabytes, or as in 8G"),
+}
+OURS = ("array", "chdir", "comment", "error", "ntasks", "open-mode", "output", "wrap")
+
+
+def fault(name: str, value: Any) -> str:
+    """What is wrong with a setting of `Slurm`; empty if nothing is."""
+    if name not in KNOWN:
+        hint = suggestion(name, KNOWN) or f"; there is {', '.join(KNOWN)}"
+        return f"slurm has no setting {name!r}{hint}"
+    if name == "sbatch":
+        return _fault_of_options(value)
+    pattern, rule = RULES.get(name, TEXT)
+    right = re.fullmatch(pattern, str(value))
+    return "" if right else f"slurm's {name} is {value!r}, but must be {rule}"
+
+
+def _fault_of_options(options: Any) -> str:
+    if not isinstance(options, Mapping):
+        return "slurm's sbatch takes options, as in {constraint: a100, exclusive: true}"
+    for name, value in options.items():
+        if str(name).replace("_", "-") in OURS:
+            return f"slurm's sbatch cannot have {name!r}: the grid decides it"
+        if not re.fullmatch(r"[a-z][a-z_-]+", str(name)):
+            return f"slurm's sbatch has {name!r}, which is no option of sbatch"
+        if not re.fullmatch(TEXT[0], str(value)):
+            return f"slurm's sbatch has {name}: {value!r}, but that must be {TEXT[1]}"
+    return ""
+
+
+def run(
+    name: str, variants: Sequence[Variant], options: Options, slurm: Slurm
+) -> Summary:
+    """Submits all that is neither finished nor in the queue, and shows how they do."""
+    given = {key: value for key, value in vars(slurm).items() if value != ""}
+    faults = [fault(key, value) for key, value in given.items()]
+    if wrong := [sentence for sentence in faults if sentence]:
+        raise Refused("; ".join(wrong))
+    _refuse_where_there_is_none()
+    folder = (Path(options.out) / name / "slurm").absolute()
+    with runner.claimed(name, variants, options) as jobs:
+        queued = _live(_queue(folder))
+        _refuse_other_settings(jobs, queued)
+        waiting = [job for job in jobs if job.state == "waiting"]
+        fresh = [job for job in waiting if _key(job) not in queued]
+        by_size = sorted(fresh, key=_size)
+        for _, equal in itertools.groupby(by_size, _size):
+            submit(list(equal), options, slurm, folder)
+        return _follow(Board(name, jobs, options), folder)
+
+
+def _refuse_where_there_is_none() -> None:
+    if importlib.util.find_spec("submitit") is None:
+        raise Refused(
+            "the launcher slurm needs the package submitit; install it with pip "
+            "install 'jaxrl[slurm]'"
+        )
+    if absent := [x for x in ("sbatch", "squeue") if shutil.which(x) is None]:
+        raise Refused(
+            f"there is no {absent[0]} here; start the grid where jobs of Slurm are "
+            "submitted, or without --launcher slurm"
+        )
+
+
+def _key(job: Job) -> str:
+    """The file of its settings, by which a task of Slurm is known from anywhere."""
+    return str(job.variant.file.absolute())
+
+
+def _size(job: Job) -> int:
+    return job.variant.processes
+
+
+def _refuse_other_settings(jobs: Iterable[Job], queued: "Mapping[str, Task]") -> None:
+    """What waits in the queue was submitted with the settings in its file."""
+    for job in jobs:
+        task = queued.get(_key(job))
+        if not task:
+            continue
+        if Variant.read(job.variant.file).determining != job.variant.determining:
+            raise Refused(
+                f"{job.variant.name} is in Slurm's queue with other settings; take it "
+                f"out with scancel {task.id}, or choose another name"
+            )
+
+
+# To Slurm
+
+
+def submit(jobs: Sequence[Job], options: Options, slurm: Slurm, folder: Path) -> None:
+    """One array, whose tasks are listed in a file that the array's comment names."""
+    import submitit
+
+    for job in jobs:
+        job.variant.write()
+        job.note_output()
+    folder.mkdir(parents=True, exist_ok=True)
+    tasks = folder / f"{uuid.uuid4().hex}.json"
+    files = [_key(job) for job in jobs]
+    own = {"retries": options.retries, "time_limit": options.time_limit}
+    tasks.write_text(json.dumps({"files": files, **own}, indent=2))
+    executor = submitit.SlurmExecutor(folder)
+    executor.update_parameters(
+        job_name=folder.parent.name,
+        comment=str(tasks),
+        array_parallelism=options.jobs or len(jobs),
+        stderr_to_stdout=True,
+        use_srun=False,
+        wckey=None,
+        **slurm.parameters(jobs[0].variant.processes),
+    )
+    executor.parameters["map_count"] = len(jobs)
+    words = [sys.executable, "-m", "jaxrl.experiments.array_task", str(tasks)]
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):  # it is in the error
+            # In place of the shell, which would keep signals to itself.
+            executor._submit_command(f"exec {shlex.join(words)}")
+    except submitit.core.utils.FailedJobError as error:
+        tasks.unlink()
+        reason = " ".join(str(error).replace("sbatch: error:", "").split())
+        raise Refused(f"sbatch refused the array: {reason}") from None
+
+
+# From Slurm
+
+
+class Task(NamedTuple):
+    """Of an array, as Slurm sees it."""
+
+    id: str
+    state: str
+    reason: str
+
+    @property
+    def live(self) -> bool:
+        return self.state not in ENDED
+
+
+def _queue(folder: Path) -> dict[str, Task]:
+    """Our tasks that are in the queue or left it lately, by the file of the variant."""
+    words = ["squeue", "--me", "--states=all", "--array", "--noheader"]
+    done = subprocess.run(
+        [*words, "--format=%F|%K|%T|%r|%k"], capture_output=True, text=True
+    )
+    if done.returncode:
+        raise Refused(f"squeue says: {' '.join(done.stderr.split())}")
+    # Comments of others' making may have several lines.
+    lines = re.findall(r"(?m)^(\d+)\|(\d+)\|(.*)\|(.*)\|(/.*)$", done.stdout)
+    found = {}
+    # Of two tasks for one variant, the later one counts.
+    for array, index, state, reason, comment in sorted(lines, key=_by_array):
+        if Path(comment).parent == folder and Path(comment).exists():
+            file = _files(comment)[int(index)]
+            found[file] = Task(f"{array}_{index}", state, reason)
+    return found
+
+
+def _by_array(line: tuple[str, ...]) -> int:
+    return int(line[0])
+
+
+def _files(tasks: str) -> list[str]:
+    return json.loads(Path(tasks).read_text())["files"]
+
+
+def _live(queue: Mapping[str, Task]) -> dict[str, Task]:
+    return {file: task for file, task in queue.items() if task.live}
+
+
+def _follow(board: Board, folder: Path) -> Summary:
+    """Until all have ended; a signal ends the showing and not the runs."""
+    asked, queue = float("-inf"), {}
+    with Stop() as stop:
+        while board.having("waiting", "running") and not stop.signal:
+            if time.monotonic() - asked > POLL:
+                with contextlib.suppress(Refused):  # Slurm is busy: ask again later
+                    queue = _queue(folder)
+                    _note(board.having("waiting", "running"), queue, folder)
+                asked = time.monotonic()
+            board.show()
+            time.sleep(0.1)
+    summary = board.end(stop.signal)
+    arrays = {task.id.partition("_")[0] for task in _live(queue).values()}
+    return dataclasses.replace(summary, queued=sorted(arrays, key=int))
+
+
+def _note(jobs: Iterable[Job], queue: Mapping[str, Task], folder: Path) -> None:
+    for job in jobs:
+        task = queue.get(_key(job))
+        if task is None or not task.live:
+            _note_end(job, task, folder)
+        elif task.state in WAITING:
+            job.state, job.cause = "waiting", task.reason
+        else:
+            job.state, job.cause = "running", ""
+
+
+def _note_end(job: Job, task: Task | None, folder: Path) -> None:
+    state = task.state if task else "nothing of it any more"
+    if Job.of(job.variant).state == "finished":
+        job.state, job.cause = "finished", ""
+    elif state == "CANCELLED":
+        job.state, job.cause = "stopped", "cancelled in Slurm; run again to go on"
+    elif state == "FAILED" and (told := job.last_words()):
+        job.state, job.cause = "failed", told
+    elif state != "COMPLETED":  # what it wrote last will be seen here in a moment
+        log = f"; see {folder}/{task.id}_0_log.out" if task else ""
+        job.state, job.cause = "failed", f"Slurm says {state}; run again to go on{log}"

@@ -1,0 +1,301 @@
+"""A grid on a cluster: a real Slurm of one node, started here."""
+
+import dataclasses
+import importlib.util
+import os
+import select
+import shutil
+import signal
+import subprocess
+import textwrap
+
+import cluster
+import numpy as np
+import pytest
+from test_resume import table
+from test_runner import (
+    QUIET,
+    TINY,
+    finished_command,
+    grid_command,
+    rows,
+    surroundings,  # noqa: F401
+    tiny,
+    wait_for,
+)
+
+from jaxrl.cli.main import main
+from jaxrl.experiments import array_task, launchers, sheet
+from jaxrl.experiments.estimate import estimate
+from jaxrl.experiments.launchers import Slurm
+from jaxrl.experiments.runner import Board, Job, Options, Runner
+from jaxrl.runs import reading
+from jaxrl.runs.refusal import Refused
+
+
+@pytest.fixture(scope="module")
+def daemons(tmp_path_factory):
+    with cluster.slurm(tmp_path_factory.mktemp("slurm")) as conf:
+        yield conf
+
+
+@pytest.fixture
+def slurm(daemons, monkeypatch):
+    pytest.importorskip("submitit")
+    monkeypatch.setenv("SLURM_CONF", str(daemons))
+    yield
+    subprocess.run(["scancel", "--me"], check=True)
+    wait_for(lambda: not asked("squeue", "--me", "--noheader"))
+
+
+def asked(*words):
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
+
+def words_of(tmp_path, name, **settings):
+    """The words of a tiny grid in a file, which asks for one core and little memory."""
+    whole = {"algo": "ppo", "env": "own_envs:Count-v0"} | TINY | settings
+    lines = [f"{key}: {value}" for key, value in whole.items()]
+    lines += ["slurm: {partition: main, time: 30:00, cpus: 1, memory: 500M}"]
+    file = tmp_path / f"{name}.yaml"
+    file.write_text("\n".join(lines))
+    return [str(file), "--launcher", "slurm"]
+
+
+def scripts(tmp_path, name):
+    """One for each array that was submitted."""
+    return sorted((tmp_path / f"runs/{name}/slurm").glob("[0-9]*_submission.sh"))
+
+
+def array_of(tmp_path, name):
+    (script,) = scripts(tmp_path, name)
+    return script.name.partition("_")[0]
+
+
+def test_an_array_ends_with_one_failure_listed_and_a_second_go_tries_that_again(
+    slurm, tmp_path
+):
+    words = words_of(tmp_path, "g", **{"env_kwargs:fault[f]": "[none, reward, later]"})
+    code, printed = finished_command([*words, "--retries", "1"])
+    assert code == 1, printed
+    assert "started g_fnone_s0" in printed
+    assert "finished g_fnone_s0  128 steps" in printed
+    assert "g: 2 of 3 finished, 1 failed" in printed
+    assert "g_freward_s0: stopped, because the reward is not finite" in printed
+    output = (tmp_path / "runs/g/g_freward/g_freward_s0.txt").read_text()
+    assert output.count("the reward is not finite") == 2  # tried twice
+    (script,) = scripts(tmp_path, "g")
+    assert "--array=0-2%3" in script.read_text()
+    done = tmp_path / "runs/g/g_fnone/g_fnone_s0"
+    assert reading.record(done).config["machine"]["threads"] == 1
+    before = (done / "progress.csv").stat().st_mtime_ns
+    code, printed = finished_command(words)
+    assert code == 1, printed
+    assert "g: 2 of 3 are finished already" in printed
+    assert "--array=0-0%1" in scripts(tmp_path, "g")[1].read_text()
+    assert (done / "progress.csv").stat().st_mtime_ns == before
+    assert not list(tmp_path.rglob("*.pkl"))
+
+
+TAKEN_AWAY = ["scontrol", "requeue"]
+TIME_IS_UP = ["scancel", "--batch", "--signal=USR1"]
+
+
+@pytest.mark.parametrize("how", [TAKEN_AWAY, TIME_IS_UP], ids=["preempted", "time-up"])
+def test_a_run_that_is_cut_is_queued_again_and_ends_as_if_undisturbed(
+    slurm, tmp_path, how
+):
+    undisturbed = tiny("a", epochs=300).run(**QUIET).finished[0]
+    path = tmp_path / "runs/b/b/b_s0"
+    with grid_command(words_of(tmp_path, "b", epochs=300)) as process:
+        wait_for(lambda: rows(path) > 2)
+        begun = (path / "progress.csv").read_text().splitlines()[:3]
+        task = f"{array_of(tmp_path, 'b')}_0"
+        subprocess.run([*how, task], check=True)
+        printed = process.communicate(timeout=120)[0]
+    assert process.returncode == 0, printed
+    assert "Restarts=1" in asked("scontrol", "show", "job", task)
+    assert " and saved; go on with" in path.with_suffix(".txt").read_text()
+    resumed = (path / "progress.csv").read_text().splitlines()
+    assert resumed[:3] == begun  # by the clock too: gone on with, not begun anew
+    assert table(path) == table(undisturbed)
+    one, two = (np.load(x / "models/last/policy.npz") for x in (path, undisturbed))
+    assert set(one) == set(two)
+    for name in one:
+        np.testing.assert_array_equal(one[name], two[name])
+
+
+def test_ctrl_c_leaves_the_jobs_and_a_second_go_finds_them(slurm, tmp_path):
+    words = words_of(tmp_path, "g", seed="[0, 1, 2]", epochs=100_000)
+    path = tmp_path / "runs/g/g/g_s0"
+    with grid_command(words) as process:
+        wait_for(lambda: rows(path) > 2)
+        process.send_signal(signal.SIGINT)
+        printed = process.communicate(timeout=30)[0]
+    assert process.returncode == 128 + signal.SIGINT, printed
+    array = array_of(tmp_path, "g")
+    assert f"scancel {array}" in printed
+    before = rows(path)
+    wait_for(lambda: rows(path) > before)
+    queued = tmp_path / "runs/g/g/g_s2"
+    assert not queued.exists()  # there are two cores
+    other = words_of(tmp_path, "g", seed="[2]", epochs=7)
+    code, printed = finished_command(other)
+    assert code == 2
+    assert "g_s2 is in Slurm's queue with other settings" in printed
+    assert f"scancel {array}_2" in printed
+    words = words_of(tmp_path, "g", seed="[0, 1, 2]", epochs=100_000)
+    with grid_command([*words, "--out", tmp_path / "runs"]) as process:
+        assert select.select([process.stdout], [], [], 60)[0], "it shows nothing"
+        assert "started g_s0" in process.stdout.readline()
+        assert array_of(tmp_path, "g") == array  # not submitted twice
+        subprocess.run(["scancel", array], check=True)
+        printed = process.communicate(timeout=60)[0]
+    assert process.returncode == 1
+    assert "g_s0: cancelled in Slurm; run again to go on" in printed
+    assert "g_s2: cancelled in Slurm" in printed
+    assert reading.saved_checkpoints(path)
+
+
+def test_what_slurm_refuses_is_told_in_a_sentence(slurm, tmp_path, capsys):
+    words = words_of(tmp_path, "g")
+    text = (tmp_path / "g.yaml").read_text().replace("main", "absent")
+    (tmp_path / "g.yaml").write_text(text)
+    assert main(["grid", *words]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("jaxrl: sbatch refused the array: ")
+    assert "invalid partition" in told
+    assert told.count("\n") == 1
+
+
+def test_a_run_of_several_processes_asks_for_as_many_tasks(slurm, tmp_path):
+    (variant,) = tiny("g").runs()
+    several = dataclasses.replace(variant, settings=variant.settings | {"num_procs": 2})
+    folder = tmp_path / "runs/g/slurm"
+    held = Slurm(sbatch={"hold": True})
+    launchers.submit([Job.of(several)], Options(), held, folder)
+    assert "--ntasks=2" in scripts(tmp_path, "g")[0].read_text()
+    (task,) = launchers._queue(folder).values()
+    assert (task.state, task.live) == ("PENDING", True)
+
+
+# Without a cluster
+
+
+def test_several_processes_are_started_by_srun_and_share_the_cores(monkeypatch):
+    (variant,) = tiny("g").runs()
+    tasks = {"retries": 2, "time_limit": 0.0}
+    one = array_task._options(tasks, variant, {"SLURM_CPUS_PER_TASK": "4"})
+    assert (one.launcher, one.threads, one.retries) == ((), 4, 2)
+    four = dataclasses.replace(variant, settings=variant.settings | {"num_procs": 4})
+    words = ("srun", "--ntasks=4", "--cpus-per-task=1", "--kill-on-bad-exit")
+    assert array_task._options(tasks, four, {}).launcher == words
+    jobs = [Job.of(four), Job.of(variant)]
+    jobs[0].state = "running"
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(6))
+    runner = Runner(Board("g", jobs, Options(**QUIET)), Options())
+    assert [runner._has_room(n) for n in (1, 2, 3)] == [True, True, False]
+    assert estimate([variant, four])[1].startswith("1 at a time")
+
+
+def test_its_time_up_without_progress_is_a_failure_and_no_endless_loop(
+    tmp_path, monkeypatch
+):
+    (variant,) = tiny("g").runs()
+    variant.write()
+    file = tmp_path / "tasks.json"
+    file.write_text(f'{{"files": ["{variant.file}"], "retries": 0, "time_limit": 0}}')
+
+    def time_up(runner):
+        job = runner._board.jobs[0]
+        job.state, job.cause = "stopped", "stopped by SIGUSR1"
+        return runner._board.end(signal.SIGUSR1)
+
+    monkeypatch.setattr(Runner, "go", time_up)
+    assert array_task.main(file, {"SLURM_ARRAY_TASK_ID": "0"}) == 1
+    assert "its time in Slurm was up before" in variant.output.read_text()
+
+
+BAD = """\
+algo: ppo
+env: CartPole-v1
+slurm:
+  partion: gpu
+  time: 4h
+  cpus: 0
+  gpus: many
+  memory: 8 GB
+  account: "a\\nb"
+  sbatch: {array: 0-7}
+"""
+MISTAKES = {
+    4: "slurm has no setting 'partion'; did you mean 'partition'?",
+    5: "slurm's time is '4h', but must be minutes, hours:minutes:seconds",
+    6: "slurm's cpus is '0', but must be a whole number from 1 on",
+    7: "slurm's gpus is 'many', but must be a number, or a kind and a number",
+    8: "slurm's memory is '8 GB', but must be megabytes, or as in 8G",
+    9: "slurm's account is 'a\\nb', but must be a text without spaces",
+    10: "slurm's sbatch cannot have 'array': the grid decides it",
+}
+
+
+def test_every_mistake_in_what_is_asked_of_slurm_is_told_with_its_line(
+    tmp_path, capsys
+):
+    (tmp_path / "bad.yaml").write_text(BAD)
+    assert main(["grid", "bad.yaml"]) == 2
+    told = capsys.readouterr().err
+    for line, sentence in MISTAKES.items():
+        assert f"line {line}: {sentence}" in told
+    assert len(told.splitlines()) == len(MISTAKES) + 1
+
+
+@pytest.mark.parametrize(
+    ("section", "part"),
+    [
+        ("slurm: gpu", "slurm takes settings, as in {cpus: 4, gpus: 1}"),
+        ("slurm: {sbatch: x}", "slurm's sbatch takes options"),
+        ("slurm: {sbatch: {X y: 1}}", "'X y', which is no option of sbatch"),
+        ("slurm: {sbatch: {begin: 'a b'}}", "must be a text without spaces"),
+        ("slurmm: {cpus: 1}", "did you mean 'slurm'?"),
+    ],
+)
+def test_a_section_is_refused_in_a_sentence(tmp_path, capsys, section, part):
+    (tmp_path / "g.yaml").write_text(f"algo: ppo\nenv: CartPole-v1\n{section}\n")
+    assert main(["grid", "g.yaml"]) == 2
+    assert part in capsys.readouterr().err
+
+
+def test_what_is_asked_of_slurm_is_taken_as_it_is_written(tmp_path):
+    text = """
+        algo: ppo
+        env: CartPole-v1
+        slurm:
+          {time: 4:00:00, gpus: a100:1, sbatch: {begin: 16:00, exclusive: true}}
+    """
+    (tmp_path / "g.yaml").write_text(textwrap.dedent(text))
+    parameters = sheet.read("g.yaml").slurm.parameters(1)
+    assert parameters["time"] == "4:00:00"
+    assert parameters["gres"] == "gpu:a100:1"
+    assert parameters["partition"] is None
+    further = parameters["additional_parameters"]
+    assert (further["begin"], further["exclusive"]) == ("16:00", True)
+
+
+def test_where_there_is_no_slurm_it_says_so(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    words = ["grid", "ppo", "--env", "CartPole-v1", "--launcher"]
+    with pytest.raises(Refused, match="slurm's cpus is -1"):
+        tiny("g").run(slurm=Slurm(cpus=-1))
+    assert main([*words, "slurn"]) == 2
+    assert "no launcher 'slurn'; did you mean 'slurm'?" in capsys.readouterr().err
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main([*words, "slurm"]) == 2
+    assert "pip install 'jaxrl[slurm]'" in capsys.readouterr().err
+    monkeypatch.undo()
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
+    monkeypatch.chdir(tmp_path)
+    assert main([*words, "slurm"]) == 2
+    assert "there is no sbatch here" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
