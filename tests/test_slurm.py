@@ -1,6 +1,5 @@
 """A grid on a cluster: a real Slurm of one node, started here."""
 
-import dataclasses
 import importlib.util
 import os
 import select
@@ -169,8 +168,7 @@ def test_what_slurm_refuses_is_told_in_a_sentence(slurm, tmp_path, capsys):
 
 
 def test_a_run_of_several_processes_asks_for_as_many_tasks(slurm, tmp_path):
-    (variant,) = tiny("g").runs()
-    several = dataclasses.replace(variant, settings=variant.settings | {"num_procs": 2})
+    (several,) = tiny("g").add("num_procs", 2).runs()
     folder = tmp_path / "runs/g/slurm"
     held = Slurm(sbatch={"hold": True})
     launchers.submit([Job.of(several)], Options(), held, folder)
@@ -187,7 +185,7 @@ def test_several_processes_are_started_by_srun_and_share_the_cores(monkeypatch):
     tasks = {"retries": 2, "time_limit": 0.0}
     one = array_task._options(tasks, variant, {"SLURM_CPUS_PER_TASK": "4"})
     assert (one.launcher, one.threads, one.retries) == ((), 4, 2)
-    four = dataclasses.replace(variant, settings=variant.settings | {"num_procs": 4})
+    (four,) = tiny("g").add("num_procs", 4).runs()
     words = ("srun", "--ntasks=4", "--cpus-per-task=1", "--kill-on-bad-exit")
     assert array_task._options(tasks, four, {}).launcher == words
     jobs = [Job.of(four), Job.of(variant)]

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import yaml
 
+from jaxrl.parallel import launch
 from jaxrl.runs import directory, reading, spec
 from jaxrl.runs.refusal import Refused
 from jaxrl.runs.spec import Run
@@ -36,7 +37,11 @@ class Variant:
         own = {k: x for k, x in whole.items() if k not in ("algo", "env", "preset")}
         preset = str(whole.get("preset", "default"))
         algo = str(whole["algo"])
-        return cls(spec.make(algo, str(whole["env"]), own, preset), whole)
+        run = spec.make(algo, str(whole["env"]), own, preset)
+        if not run.num_procs:  # auto; settled, so that a second go finds the same
+            own["num_procs"] = whole["num_procs"] = launch.physical_cores()
+            run = spec.make(algo, str(whole["env"]), own, preset)
+        return cls(run, whole)
 
     @classmethod
     def read(cls, file: Path) -> Self:
@@ -47,7 +52,7 @@ class Variant:
     @property
     def processes(self) -> int:
         """That it is made of, each with a core of its own."""
-        return int(self.settings.get("num_procs", 1))
+        return self.run.num_procs
 
     @property
     def name(self) -> str:
