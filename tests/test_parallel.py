@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from test_resume import table
@@ -237,7 +238,7 @@ def test_a_run_in_two_processes_is_one_run_and_only_rank_0_prints(tmp_path):
 def test_ranks_live_through_different_episodes(tmp_path):
     trained(tmp_path, max_ep_len=24)
     rows = table(run_of(tmp_path))
-    assert all(float(row["StdEpRet"]) > 1 for row in rows)  # of two episodes a row
+    assert all(float(row["StdEpRet"]) > 0 for row in rows)  # of two episodes a row
 
 
 @pytest.mark.parametrize("algo", ["ppo", "sac"])
@@ -362,6 +363,7 @@ def test_bad_input_is_told_once(tmp_path, settings, told):
 def test_the_settings_of_parallelism_are_refused_where_they_cannot_be(
     tmp_path, capsys, monkeypatch
 ):
+    assert len(jax.devices()) == 2  # JAX has started
     words = train_words(tmp_path, devices=3, num_envs=4)[len(JAXRL) :]
     assert main(words) == 2
     assert "devices is 3, but JAX has started with 2" in capsys.readouterr().err

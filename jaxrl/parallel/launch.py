@@ -173,11 +173,9 @@ def end_all(code: int, why: str) -> NoReturn:
         why = re.sub("^jaxrl: ", f"jaxrl: rank {rank()}: ", why)
     with contextlib.suppress(OSError):
         os.write(_stderr, f"{why}\n".encode())
-    with contextlib.suppress(ImportError, RuntimeError):
-        from mpi4py import MPI
-
+    if MPI := sys.modules.get("mpi4py.MPI"):
         MPI.COMM_WORLD.Abort(code)
-    os._exit(code)
+    os._exit(code)  # before MPI was started, the launcher ends the others
 
 
 # Starting ranks
