@@ -11,7 +11,7 @@ if typing.TYPE_CHECKING:
 
     from jaxrl.experiments.search import Found
     from jaxrl.policy import Policy
-    from jaxrl.training.host import OnEpoch, Result
+    from jaxrl.training.trainer import OnEpoch, Result
 
 __version__ = "0.1.0"
 

@@ -18,6 +18,8 @@ from jaxrl.cli.main import main
 from jaxrl.parallel import launch, mpi
 from jaxrl.parallel.devices import Devices, fingerprint
 from jaxrl.runs import checkpoint
+from jaxrl.training.share import Share
+from jaxrl.types import OffPolicy
 
 HERE = Path(__file__).parent
 JAXRL = [sys.executable, "-m", "jaxrl"]
@@ -174,6 +176,23 @@ def test_a_fingerprint_knows_every_bit():
             other.view(np.uint32)[place] ^= np.uint32(1 << bit)
             assert fingerprint(tree | {"w": other}) != known
     assert fingerprint(tree | {"w": tree["w"][::-1].copy()}) != known
+
+
+@pytest.mark.parametrize(("ranks", "num_envs"), [(1, 1), (2, 1), (3, 2)])
+def test_the_shares_of_all_ranks_are_the_whole(ranks, num_envs):
+    data = OffPolicy(num_envs=num_envs, batch_size=24, start_steps=20, update_every=8)
+    shares = [Share(data, rank, ranks) for rank in range(ranks)]
+    assert sum(share.batch_size for share in shares) == 24
+    assert sum(share.of_any(10) for share in shares) == 10
+    at_once = shares[0].at_once
+    chosen_by_chance = sum(
+        min(max(share.random_actions(taken), 0), num_envs)
+        for taken in range(0, 48, at_once)
+        for share in shares
+    )
+    assert chosen_by_chance == 20
+    assert shares[0].round_updates % at_once == 0
+    assert 8 <= shares[0].round_updates < 8 + at_once
 
 
 # Runs

@@ -11,7 +11,7 @@ from jaxrl.runs.reading import Record
 from jaxrl.training.stopping import Stop
 
 if TYPE_CHECKING:
-    from jaxrl.training.host import Result
+    from jaxrl.training.trainer import Result
 
 
 def fix_threads(record: Record) -> int:
