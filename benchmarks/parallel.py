@@ -6,11 +6,13 @@
 First the mean of one vector over two ranks, in each way that it could be made: by a
 callback inside the compiled step (which jaxrl does), with the step split in two where
 the gradient is, and by JAX's own processes over gloo. Then whole runs with one and two
-ranks of one thread each, in turns. From both follows what more ranks would give.
+ranks of one thread each, in turns. From both follows what more ranks would give, which
+`--report` reckons out as SCALING.md says.
 """
 
 import argparse
 import csv
+import math
 import os
 import socket
 import statistics
@@ -19,6 +21,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from jaxrl.parallel import launch
 
@@ -142,8 +145,15 @@ def cost(way: str, size: int) -> float:
 # Whole runs
 
 
-def speed(settings: str, ranks: int) -> float:
-    """Steps a second after the first two epochs, which compile."""
+class Pace(NamedTuple):
+    """Of a run after its first two epochs, which compile."""
+
+    steps: float  # a second
+    living: float  # seconds a step, of this rank's acting and environments
+    learning: float  # seconds a step in updates
+
+
+def pace(settings: str, ranks: int) -> Pace:
     with tempfile.TemporaryDirectory() as out:
         command = [sys.executable, "-m", "jaxrl", "train", *settings.split()]
         command += ["--exp_name", "x", "--out", out, "--checkpoint_every", "0"]
@@ -155,8 +165,12 @@ def speed(settings: str, ranks: int) -> float:
             raise RuntimeError(f"{settings} failed: {done.stderr[-800:]}")
         progress = Path(out) / "x" / "x_s0" / "progress.csv"
         rows = list(csv.DictReader(progress.read_text().splitlines()))[2:]
-    steps = float(rows[-1]["TotalEnvInteracts"]) - float(rows[0]["TotalEnvInteracts"])
-    return steps / (float(rows[-1]["Time"]) - float(rows[0]["Time"]))
+    columns = {name: [float(row[name]) for row in rows] for name in rows[0]}
+    steps = columns["TotalEnvInteracts"][-1] - columns["TotalEnvInteracts"][0]
+    living = sum(columns["EnvSeconds"][1:]) + sum(columns["ActSeconds"][1:])
+    learning = sum(columns["UpdateSeconds"][1:])
+    seconds = columns["Time"][-1] - columns["Time"][0]
+    return Pace(steps / seconds, living / steps, learning / steps)
 
 
 def keep(kind: str, name: str, parameter: int, value: float) -> None:
@@ -164,8 +178,8 @@ def keep(kind: str, name: str, parameter: int, value: float) -> None:
     with RESULTS.open("a") as file:
         if not begun:
             file.write("kind,name,parameter,value\n")
-        file.write(f'{kind},"{name}",{parameter},{value:.1f}\n')
-    print(f"{kind} {name} {parameter}: {value:.1f}", flush=True)
+        file.write(f'{kind},"{name}",{parameter},{value:.6g}\n')
+    print(f"{kind} {name} {parameter}: {value:.6g}", flush=True)
 
 
 def measure(rounds: int, only: str) -> None:
@@ -177,7 +191,9 @@ def measure(rounds: int, only: str) -> None:
         for name, settings in RUNS.items():
             for ranks in (1, 2):
                 if only in f"run {name}":
-                    keep("run", name, ranks, speed(settings, ranks))
+                    found = pace(settings, ranks)
+                    for kind, value in found._asdict().items():
+                        keep(kind, name, ranks, value)
 
 
 # What was found
@@ -204,10 +220,74 @@ def report() -> None:
     print("\n| steps/s | one rank | two ranks | ratio |")
     print("| --- | --- | --- | --- |")
     for name in RUNS:
-        pair = [found.get(("run", name, ranks)) for ranks in (1, 2)]
+        pair = [found.get(("steps", name, ranks)) for ranks in (1, 2)]
         if all(pair):
             one, two = pair
             print(f"| {name} | {one:,.0f} | {two:,.0f} | {two / one:.2f} x |")
+    for network in NETWORKS:
+        scaling(found, network)
+
+
+# What more ranks would give
+
+
+class Network(NamedTuple):
+    """Between hosts; assumed, not measured."""
+
+    name: str
+    latency: float  # seconds a message
+    rate: float  # bytes a second
+
+
+NETWORKS = (
+    Network("10 Gbit/s Ethernet", 30e-6, 1.25e9),
+    Network("100 Gbit/s InfiniBand", 2e-6, 12.5e9),
+)
+# Means in an update by their floats, with (64, 64) on HalfCheetah on-policy and with
+# (256, 256) on Hopper off-policy; and the steps between two updates.
+PI, V, Q, ACTOR = 5_708, 5_377, 69_889, 70_406
+LEARNING: dict[str, tuple[list[tuple[float, int]], int]] = {
+    "ppo, 80 full-batch passes": ([(80, PI), (80, V)], 4000),
+    "ppo, 10 passes of 32 minibatches": ([(320, PI), (320, V), (30, 1)], 2048),
+    "trpo": ([(12, PI), (80, V)], 4000),
+    "vpg": ([(1, PI), (80, V)], 4000),
+    "sac, batch 256": ([(1, 2 * Q), (1, ACTOR), (1, 1)], 1),
+    "td3, batch 256": ([(1, 2 * Q), (0.5, ACTOR), (0.5, 1)], 1),
+    "ddpg, batch 256": ([(1, Q), (1, ACTOR)], 1),
+}
+RANKS = (8, 64, 512)
+
+
+def seconds_a_mean(found: dict, floats: int, ranks: int, network: Network) -> float:
+    """The callback's own time, as measured, and a ring's or a tree's on the network."""
+    own = [found["mean", "callback", n] - found["mean", "bare", n] for n in SIZES]
+    slope = max((own[-1] - own[0]) / (SIZES[-1] - SIZES[0]), 0)
+    callback = 1e-6 * (own[0] + slope * floats)
+    data = 2 * 4 * floats * (ranks - 1) / ranks / network.rate
+    return callback + data + 2 * network.latency * math.ceil(math.log2(ranks))
+
+
+def scaling(found: dict, network: Network) -> None:
+    heads = " | ".join(f"{ranks} ranks" for ranks in RANKS)
+    print(f"\n| {network.name} | one rank | {heads} | means are half from |")
+    print("| --- " * (3 + len(RANKS)) + "|")
+    for name, (means, steps) in LEARNING.items():
+        if ("steps", name, 1) not in found:
+            continue
+        work = found["living", name, 1] + found["learning", name, 1]
+
+        def waiting(ranks: int, means: list = means, steps: int = steps) -> float:
+            costs = (n * seconds_a_mean(found, m, ranks, network) for n, m in means)
+            return sum(costs) / steps
+
+        cells = []
+        for ranks in RANKS:
+            total = work / ranks + waiting(ranks)
+            share = waiting(ranks) / total
+            cells.append(f"{1 / total:,.0f} ({share:.0%} in means)")
+        half = next((r for r in range(2, 4096) if waiting(r) > work / r), None)
+        row = [name, f"{found['steps', name, 1]:,.0f}", *cells, f"{half} ranks"]
+        print(f"| {' | '.join(row)} |")
 
 
 def main() -> None:
