@@ -278,7 +278,11 @@ def test_a_killed_rank_ends_all_and_resume_is_exact(tmp_path, algo):
     assert "rank 1" in err
     assert "was killed by SIGKILL" in err
     assert none_left_behind(tmp_path / "b", 5)
-    code, _, err = ended(start([*JAXRL, "resume", str(run_of(tmp_path / "b"))]))
+    resume = [*JAXRL, "resume", str(run_of(tmp_path / "b"))]
+    code, _, err = ended(start(resume, 3))
+    assert code == 2
+    assert "there are 3 processes, but the run was not of so many" in err
+    code, _, err = ended(start(resume))
     assert code == 0, err
     assert_same_run(tmp_path / "a", tmp_path / "b")
 

@@ -177,6 +177,19 @@ def test_a_run_of_several_processes_asks_for_as_many_tasks(slurm, tmp_path):
     assert (task.state, task.live) == ("PENDING", True)
 
 
+def test_a_run_of_several_processes_runs_under_srun(slurm, tmp_path, monkeypatch):
+    monkeypatch.setenv("SLURM_MPI_TYPE", "pmix")  # which Open MPI speaks
+    tried = subprocess.run(["srun", "--ntasks=1", "true"], capture_output=True)
+    if tried.returncode:
+        pytest.skip("this Slurm has no PMIx; apt install libpmix-dev")
+    code, printed = finished_command(words_of(tmp_path, "g", num_procs=2))
+    assert code == 0, printed
+    path = tmp_path / "runs/g/g/g_s0"
+    assert reading.record(path).num_procs == 2
+    (again,) = tiny("again").add("num_procs", 2).run(**QUIET).finished  # by mpirun
+    assert table(path) == table(again)
+
+
 # Without a cluster
 
 

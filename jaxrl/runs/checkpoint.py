@@ -25,6 +25,7 @@ import numpy as np
 
 from jaxrl.parallel import mpi
 from jaxrl.runs.reading import MANIFEST, saved_checkpoints
+from jaxrl.runs.refusal import Refused
 
 SHARE = 0.02  # of a run's time that its checkpoints may take
 FIRST_COST = 0.5  # seconds of the first one, most of it to import orbax
@@ -248,8 +249,12 @@ def shared(found: tuple[Saved | None, list[str]]) -> tuple[Saved | None, list[st
         return found
     saved, complaints = found
     rows = saved.rows if saved else None
-    if rows is not None and rows.shape[1:2] != (mpi.size(),):
-        raise Damaged("the replay is not of so many processes")
+    others = saved.content.get("ranks") if saved else None
+    if saved and (not isinstance(others, list) or len(others) + 1 != mpi.size()):
+        raise Refused(
+            f"there are {mpi.size()} processes, but the run was not of so many; jaxrl "
+            "resume without mpirun starts as many as it needs"
+        )
     shape = None if rows is None else [len(rows), *rows.shape[2:]]
     plain = saved._replace(rows=None, segments={}) if saved else None
     said = _packed([list(plain) if plain else None, complaints, shape])
