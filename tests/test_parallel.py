@@ -302,7 +302,7 @@ def rank_of(process):
         ("raises", "jaxrl: rank 1: .*a stone on the way"),
         ("exits", r"jaxrl: rank 1: the process was left by exit\(0\)"),
         ("sleeps", "jaxrl: (rank 0: )?rank 1 has stood still for more than 6 s"),
-        pytest.param("vanishes", "rank 1", marks=pytest.mark.mpi),
+        pytest.param("vanishes", "rank 1 .*without a word", marks=pytest.mark.mpi),
         pytest.param("is killed", "rank 1 .*SIGKILL", marks=pytest.mark.mpi),
         pytest.param("stands", "rank 1 has stood still", marks=pytest.mark.mpi),
     ],
@@ -411,6 +411,13 @@ def test_open_mpis_banners_give_way_to_a_line():
     said = ["before\n", rule, killed, "signal 9 (Killed).\n", rule, "after\n"]
     told = "jaxrl: rank 1 on vm was killed by SIGKILL; all end\n"
     assert list(launch.without_banners(said)) == ["before\n", told, "after\n"]
+    gone = "prterun has exited due to process rank 2 with PID 7 on node vm exiting\n"
+    (told,) = launch.without_banners([rule, gone, "improperly. There are\n", rule])
+    assert told == "jaxrl: rank 2 on vm went without a word; all end\n"
+    left = "   Process name: [prterun-vm-25935@1,1]\n   Exit code:    5\n"
+    (told,) = launch.without_banners([rule, left, rule])
+    assert told == "jaxrl: rank 1 ended with exit code 5; all end\n"
+    assert list(launch.without_banners(["why\n", rule, left, rule])) == ["why\n"]
     strange = [rule, "There are not enough slots\n", rule]
     assert list(launch.without_banners(strange)) == ["There are not enough slots\n"]
     assert list(launch.without_banners([rule, "cut\n"])) == ["cut\n"]

@@ -246,30 +246,40 @@ def _mpirun() -> str:
 
 
 KILLED = re.compile(r"process rank (\d+) .* on node (\S+) exited on\s+signal (\d+)")
+GONE = re.compile(r"process rank (\d+) .* on node (\S+) exiting\s+improperly")
+LEFT = re.compile(r"@\d+,(\d+)\]\s+Exit code:\s+(\d+)")
 
 
 def without_banners(lines: Iterable[str]) -> Iterator[str]:
-    """All but Open MPI's banners; of these, which rank was killed by what."""
+    """All but Open MPI's banners; of these, which rank was killed or went away."""
     banner: list[str] | None = None
+    told = False
     for line in lines:
         if not re.fullmatch(r"-{60,}\s*", line):
             if banner is None:
+                told = True
                 yield line
             else:
                 banner.append(line)
         elif banner is None:
             banner = []
         else:
-            yield from _heart_of("".join(banner))
+            yield from _heart_of("".join(banner), told)
             banner = None
     yield from banner or ()
 
 
-def _heart_of(banner: str) -> Iterator[str]:
+def _heart_of(banner: str, told: bool) -> Iterator[str]:
+    """What it says, in a line; nothing where the rank `told` why it ended itself."""
     if found := KILLED.search(banner):
         rank, node, number = found.groups()
         with contextlib.suppress(ValueError):
             number = signal.Signals(int(number)).name
         yield f"jaxrl: rank {rank} on {node} was killed by {number}; all end\n"
+    elif found := GONE.search(banner):
+        yield f"jaxrl: rank {found[1]} on {found[2]} went without a word; all end\n"
+    elif found := LEFT.search(banner):
+        if not told and int(found[2]) < 128:  # 128 and more is a signal that all heard
+            yield f"jaxrl: rank {found[1]} ended with exit code {found[2]}; all end\n"
     elif "prterun" not in banner and "MPI_ABORT" not in banner:
         yield banner
