@@ -248,10 +248,24 @@ def test_a_run_in_two_processes_is_one_run_and_only_rank_0_prints(tmp_path):
     assert "num_procs: 2" in config
     assert "threads: 1" in config
     words = train_words(tmp_path / "b", "ppo", num_test_episodes=3)
-    code, said, err = ended(start([*words, "--verbose-ranks"], 2))  # a user's mpirun
+    code, said, err = ended(start(words, 2))  # a user's mpirun
     assert code == 0, err
-    assert len(re.findall(r"^\[1\] epoch 4 ", said, re.MULTILINE)) == 1
     assert_same_run(tmp_path, tmp_path / "b")
+
+
+def test_the_other_ranks_speak_with_a_prefix_if_asked_to(tmp_path):
+    words = train_words(tmp_path, num_procs=2, steps=96)
+    code, said, err = ended(start([*words, "--verbose-ranks"]))
+    assert code == 0, err
+    assert len(re.findall(r"^epoch 2 ", said, re.MULTILINE)) == 1
+    assert len(re.findall(r"^\[1\] epoch 2 ", said, re.MULTILINE)) == 1
+
+
+def test_auto_on_one_core_is_one_process(tmp_path):
+    words = ["taskset", "-c", "0", *train_words(tmp_path, num_procs="auto", steps=48)]
+    code, _, err = ended(start(words), 60)
+    assert code == 0, err
+    assert "num_procs: 1" in (run_of(tmp_path) / "config.yaml").read_text()
 
 
 def test_ranks_live_through_different_episodes(tmp_path):

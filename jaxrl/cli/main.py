@@ -8,7 +8,6 @@ from jaxrl import __version__
 from jaxrl.parallel import launch
 from jaxrl.runs.refusal import Refused
 
-VERBOSE = "--verbose-ranks"
 COMMANDS = {
     "train": "train a policy in an environment",
     "grid": "train with every combination of settings, several runs at a time",
@@ -52,8 +51,8 @@ def main(argv: list[str] | None = None) -> int:
     if command not in COMMANDS:
         return _unknown(command)
     launch.fix_threads()
-    launch.join(VERBOSE in rest)
-    rest = [word for word in rest if word != VERBOSE]
+    launch.join(launch.VERBOSE in rest)
+    rest = [word for word in rest if word != launch.VERBOSE]
     try:
         return importlib.import_module(f"jaxrl.cli.{command}").main(rest)
     except BrokenPipeError:  # the reader of our output has seen enough

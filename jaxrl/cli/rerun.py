@@ -35,6 +35,6 @@ def main(arguments: list[str]) -> int:
     if directory.path_of(run).resolve() == record.path.resolve():
         changes["exp_name"] = f"{run.exp_name}-rerun"
         run = directory.read(text, **changes)
-    if running.needs_launch(run.num_procs):
-        return running.launched(["rerun", *arguments], run.num_procs, threads)
+    if ranks := running.ranks_to_start(run.num_procs):
+        return running.launched(["rerun", *arguments], ranks, threads)
     return running.report(host.train(run))

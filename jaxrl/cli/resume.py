@@ -20,8 +20,7 @@ def main(arguments: list[str]) -> int:
     given = parser.parse(arguments)
     record = reading.record(given.dir)
     threads = running.fix_threads(record)
-    ranks = record.num_procs
-    if running.needs_launch(ranks):
+    if ranks := running.ranks_to_start(record.num_procs):
         return running.launched(["resume", *arguments], ranks, threads)
     running.cache_compilations()
     from jaxrl.training import host

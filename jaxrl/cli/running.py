@@ -23,17 +23,17 @@ def fix_threads(record: Record) -> int:
     return int(os.environ["NPROC"])
 
 
-def needs_launch(num_procs: int) -> bool:
-    """Whether the run is of several processes that nobody has started yet."""
-    return num_procs != 1 and launch.size() == 1
+def ranks_to_start(num_procs: int) -> int:
+    """For a run of several processes that nobody has started yet; else 0."""
+    ranks = num_procs or launch.physical_cores()
+    return ranks if ranks > 1 and launch.size() == 1 else 0
 
 
-def launched(words: list[str], num_procs: int, threads: int = 0) -> int:
-    """`jaxrl` with these words in so many processes, 0 for one a core; the exit code.
+def launched(words: list[str], ranks: int, threads: int = 0) -> int:
+    """`jaxrl` with these words in so many processes; the exit code.
 
     Signals go on to all of them.
     """
-    ranks = num_procs or launch.physical_cores()
     share = max(len(os.sched_getaffinity(0)) // ranks, 1)
     given = int(os.environ["NPROC"])  # fewer, where others run beside it
     job = launch.Job(words, ranks, threads or min(share, given))

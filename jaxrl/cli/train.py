@@ -10,6 +10,7 @@ from jaxrl.algos import NAMES
 from jaxrl.algos.presets import PRESETS
 from jaxrl.cli import running
 from jaxrl.cli.flags import first_of
+from jaxrl.parallel.launch import VERBOSE
 from jaxrl.runs import reading, spec
 from jaxrl.runs.refusal import Refused, suggestion
 from jaxrl.runs.spec import Setting
@@ -32,8 +33,8 @@ def _train(algo: str, given: dict[str, Any], words: list[str]) -> int:
     if not env or env == "true":  # a flag without a value
         raise Refused("no environment; name one, as in --env Hopper-v4")
     run = spec.make(algo, str(env), given, str(preset))
-    if running.needs_launch(run.num_procs):
-        return running.launched(words, run.num_procs)
+    if ranks := running.ranks_to_start(run.num_procs):
+        return running.launched(words, ranks)
     running.cache_compilations()
     from jaxrl.training import host  # after the settings proved right: it is slow
 
@@ -111,6 +112,10 @@ def _help(algo: str, preset: str) -> str:
         f"      Whose defaults: default, {', '.join(PRESETS)}.",
     ]
     lines += ["  --config FILE", "      Settings from a YAML file; flags win."]
+    lines += [
+        f"  {VERBOSE}",
+        "      Show what all processes print, not only the first.",
+    ]
     for owner, title in titles.items():
         lines += ["", f"{title}:"]
         for name, setting in known.items():

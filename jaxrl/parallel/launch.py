@@ -26,6 +26,7 @@ SIZE = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 RANK = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 LOCAL_SIZE = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE")
 THREADS = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+VERBOSE = "--verbose-ranks"  # of the commands that start runs
 LIVE = "JAXRL_LIVE"  # whether what is printed ends on a terminal
 PR_SET_PDEATHSIG = 1
 # Open MPI's settings, by environment because other MPIs know no such options: several
@@ -135,6 +136,7 @@ def speaks() -> bool:
 def join(verbose: bool) -> None:
     """Becomes a rank: all but rank 0 are silent, or begin their lines with a prefix."""
     global _stderr, _verbose
+    _verbose = verbose
     if size() == 1:
         return
     die_with_parent()
@@ -142,7 +144,6 @@ def join(verbose: bool) -> None:
     if not rank():
         return
     if verbose:
-        _verbose = True
         sys.stdout = Prefixed(sys.stdout, f"[{rank()}] ")
         sys.stderr = Prefixed(sys.stderr, f"[{rank()}] ")
         return
@@ -191,6 +192,7 @@ class Job:
         if os.geteuid() == 0:
             environment |= dict.fromkeys(AS_ROOT, "1")
         command = [_mpirun(), "-n", str(ranks), sys.executable, "-m", "jaxrl", *words]
+        command += [VERBOSE] if _verbose else []
         launcher = os.getpid()
         self._process = subprocess.Popen(
             command,
