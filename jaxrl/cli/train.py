@@ -114,7 +114,7 @@ def _help(algo: str, preset: str) -> str:
     lines += ["  --config FILE", "      Settings from a YAML file; flags win."]
     lines += [
         f"  {VERBOSE}",
-        "      Show what all processes print, not only the first.",
+        "      Show what every process prints.",
     ]
     for owner, title in titles.items():
         lines += ["", f"{title}:"]
