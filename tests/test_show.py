@@ -237,6 +237,22 @@ def test_the_reference_ends_where_our_curves_do(tmp_path):
     assert sac.y[-1] == pytest.approx(3231, abs=15)
 
 
+def test_the_reference_has_no_point_beyond_its_own_ends(tmp_path):
+    write_run(tmp_path, "sac", 0, log([1e3, 9e6], [1, 2]), "sac")
+    (panel,) = curves.panels(reading.find([str(tmp_path)]), View())
+    (sac,) = curves.spinup(panel, View())
+    assert (sac.x[0], sac.x[-1]) == (9999, 2999999)
+    assert (np.diff(sac.x) > 0).all()
+
+
+def test_a_reference_that_begins_later_is_not_drawn(tmp_path, in_tmp, capsys):
+    write_run(tmp_path / "r", "sac", 0, log([2048, 4096], [1, 2]), "sac")
+    options = ["--ref", "spinup", "-o", "curves.svg"]
+    assert main(["plot", "r", *options]) == 0
+    assert "Spinning Up's sac, pytorch begins only after" in capsys.readouterr().err
+    assert "Spinning Up" not in (in_tmp / "curves.svg").read_text()
+
+
 # Pictures
 
 

@@ -128,7 +128,10 @@ def _references(panels: list[Panel], view: View) -> list[list[Curve]]:
             "Spinning Up published no curve to compare these with; it has the return "
             "over environment steps in HalfCheetah, Hopper, Walker2d, Swimmer and Ant"
         )
-    return found
+    late = [curve.label for own in found for curve in own if not len(curve.x)]
+    for label in dict.fromkeys(late):
+        print(f"jaxrl: {label} begins only after these runs end", file=sys.stderr)
+    return [[curve for curve in own if len(curve.x)] for own in found]
 
 
 def _note_waiting(waiting: list[str]) -> None:

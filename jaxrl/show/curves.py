@@ -241,8 +241,10 @@ def _published(env: str) -> dict[tuple[str, str], np.ndarray]:
 
 
 def _reference(backend: str, algo: str, rows: np.ndarray, end: float) -> Curve:
+    """Up to `end` and never beyond its own ends; empty if it begins only later."""
     steps, mean, sd = rows.T
-    x = np.append(steps[steps < end], min(end, steps[-1]))
+    x = np.append(steps[steps < end], end)
+    x = x[(x >= steps[0]) & (x <= steps[-1])]
     y, spread = np.interp(x, steps, mean), np.interp(x, steps, sd)
     label = f"Spinning Up's {algo}, {backend}"
-    return Curve(label, 10, algo, x, y, y - spread, y + spread, float(x[-1]))
+    return Curve(label, 10, algo, x, y, y - spread, y + spread, float(steps[-1]))
