@@ -324,6 +324,21 @@ def test_a_run_without_a_row_waits_for_the_others(tmp_path, in_tmp, capsys):
     assert (in_tmp / "curves.png").exists()
 
 
+@pytest.mark.parametrize(
+    ("file", "content"), [("config.yaml", "{"), ("progress.csv", "a,b\n1,2,3\n")]
+)
+def test_a_damaged_run_is_left_out_by_its_name(in_tmp, file, content, capsys):
+    write_run(in_tmp / "r", "ppo", 0, log([1, 2], [1, 2]))
+    (write_run(in_tmp / "r", "bad[1]", 0, log([1], [1])) / file).write_text(content)
+    assert main(["plot", "r"]) == 2
+    error = capsys.readouterr().err
+    assert f"bad[1]_s0/{file} is " in error
+    assert error.endswith("; leave it out with --exclude 'bad[[]1]_s0'\n")
+    for pattern in ("bad*", "bad[[]1]_s0"):
+        assert main(["plot", "r", "--exclude", pattern]) == 0
+        assert "1 run\n" in capsys.readouterr().out
+
+
 def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch, capsys):
     write_run(tmp_path / "r", "ppo", 0, log([1, 2], [1, 2]))
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)

@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 from jaxrl.cli import flags
-from jaxrl.runs import reading
 from jaxrl.runs.reading import Record
 from jaxrl.runs.refusal import Refused
 from jaxrl.show import curves, plot, plot_suite, suite
@@ -17,7 +16,8 @@ Picture = tuple[plot.Size, plot.Drawing]
 
 def main(arguments: list[str]) -> int:
     given = _parse(arguments)
-    runs = curves.chosen(reading.find(given.paths), given.select, given.exclude)
+    runs = curves.found(given.paths, given.exclude)
+    runs = curves.chosen(runs, given.select, given.exclude)
     runs, waiting = curves.with_data(runs)
     view = View(
         x=given.x,

@@ -4,15 +4,19 @@ runs ── grouped by name ── smoothed ── on one grid ── estimate a
      └─ parted by environment and column ────────────────────────────────► Panel
 """
 
+import contextlib
 import csv
 import dataclasses
 import fnmatch
-from collections.abc import Callable, Iterable, Sequence
+import glob
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxrl.runs import reading
 from jaxrl.runs.columns import RETURNS
 from jaxrl.runs.reading import Record
 from jaxrl.runs.refusal import Refused, suggestion
@@ -63,6 +67,26 @@ class Panel(NamedTuple):
 # Which runs
 
 
+def found(patterns: Iterable[str], exclude: Sequence[str]) -> list[Record]:
+    """The runs at or under `patterns`; one that is excluded by name is not opened."""
+    runs = []
+    for path in reading.directories(patterns):
+        if not any(_is_called(path, pattern) for pattern in exclude):
+            with _excludable(path):
+                runs.append(reading.record(path))
+    return runs
+
+
+@contextlib.contextmanager
+def _excludable(run: Path) -> Iterator[None]:
+    """A refusal of a damaged run says how to see the others."""
+    try:
+        yield
+    except Refused as refusal:
+        name = shlex.quote(glob.escape(run.resolve().name))
+        raise Refused(f"{refusal}; leave it out with --exclude {name}") from None
+
+
 def chosen(
     runs: Iterable[Record], select: Sequence[str], exclude: Sequence[str]
 ) -> list[Record]:
@@ -83,13 +107,21 @@ def _matches(run: Record, pattern: str) -> bool:
     name, equals, value = pattern.partition("=")
     if equals:
         return fnmatch.fnmatchcase(str(run.setting(name)), value)
-    names = (run.name, str(run.config["exp_name"]), str(run.path))
+    experiment = str(run.config["exp_name"])
+    return _is_called(run.path, pattern) or fnmatch.fnmatchcase(experiment, pattern)
+
+
+def _is_called(run: Path, pattern: str) -> bool:
+    names = (run.resolve().name, str(run))
     return any(fnmatch.fnmatchcase(name, pattern) for name in names)
 
 
 def with_data(runs: Iterable[Record]) -> tuple[list[Record], list[str]]:
     """The runs that have a row, and the names of those that have none yet."""
     runs = list(runs)
+    for run in runs:
+        with _excludable(run.path):
+            _ = run.progress  # refuses a damaged one
     kept = [run for run in runs if run.progress]
     if not kept:
         raise Refused(f"{runs[0].path} has no data yet; its first epoch is under way")
