@@ -135,6 +135,7 @@ def panels(runs: Sequence[Record], view: View) -> list[Panel]:
     """One for each column of `view.ys` and each environment, the latter inside."""
     if view.facet:
         _refuse_unknown_setting(runs, view.facet)
+    refuse_unknown_columns(runs, [view.x, *view.ys])
     names = renamed(runs, view)
     facets = parted(runs, lambda run: _named(run, view.facet) if view.facet else "")
     return [
@@ -232,12 +233,31 @@ def _series(run: Record, y: str, view: View) -> tuple[np.ndarray, np.ndarray]:
 
 def column(run: Record, name: str) -> np.ndarray:
     """A column of progress.csv; `Performance` is the first of `RETURNS` it has."""
-    if name == PERFORMANCE:
-        name = next((wish for wish in RETURNS if wish in run.progress), RETURNS[-1])
-    if name in run.progress:
-        return run.progress[name]
-    hint = suggestion(name, run.progress) or f"; it has {', '.join(run.progress)}"
-    raise Refused(f"{run.path} has no column {name!r}{hint}")
+    return run.progress[_in_the_log(run, name)]
+
+
+def _in_the_log(run: Record, name: str) -> str:
+    """What a column is called there."""
+    if name != PERFORMANCE:
+        return name
+    return next((wish for wish in RETURNS if wish in run.progress), RETURNS[-1])
+
+
+def refuse_unknown_columns(runs: Sequence[Record], names: Iterable[str]) -> None:
+    """Every one of them must be a column of every run."""
+    for name in names:
+        having = sum(_in_the_log(run, name) in run.progress for run in runs)
+        if 0 < having < len(runs):
+            raise Refused(
+                f"only {having} of {len(runs)} runs have {name!r}; choose them with "
+                "--select, or another column"
+            )
+        if not having:
+            known = dict.fromkeys(column for run in runs for column in run.progress)
+            raise Refused(
+                f"there is no column {name!r} among {', '.join(known)}"
+                f"{suggestion(name, known)}"
+            )
 
 
 # Spinning Up's published curves

@@ -48,6 +48,7 @@ class Suite(NamedTuple):
 
 def gathered(runs: Sequence[Record], view: View) -> Suite:
     """Every group of runs in every environment; refuses gaps."""
+    curves.refuse_unknown_columns(runs, view.ys)
     values = {run.path: _last(run, view.ys[0]) for run in runs}
     names, renamed = list(curves.parted(runs, _env)), curves.renamed(runs, view)
     if len(renamed) > MOST:
