@@ -201,7 +201,7 @@ def test_names_of_strangers_are_never_markup(tmp_path):
         ([], "no PATH"),
         (["nowhere"], "nothing is at nowhere"),
         (["empty"], "there is no run in empty"),
-        (["young"], "has no data yet"),
+        (["young"], "has no rows in its progress.csv"),
         (["broken"], "is not YAML"),
         (["good", "-o", "a.pdf"], "must end in .html"),
         (["good", "-o", "no/a.html"], "no is no directory"),

@@ -14,7 +14,7 @@ import yaml
 import jaxrl
 from jaxrl.cli.main import main
 from jaxrl.policy import Policy
-from jaxrl.runs import reading
+from jaxrl.runs import directory, reading
 from jaxrl.runs.refusal import Refused
 from jaxrl.show import agent, curves, plot, statistics, video
 from jaxrl.show.curves import View
@@ -316,11 +316,12 @@ def test_numbers_are_short():
     ]
 
 
-def test_a_run_without_a_row_waits_for_the_others(tmp_path, in_tmp, capsys):
+def test_a_run_without_a_row_is_left_out(tmp_path, in_tmp, capsys):
     write_run(tmp_path / "r", "ppo", 0, log([1, 2], [1, 2]))
     (write_run(tmp_path / "r", "ppo", 1, log([], [])) / "progress.csv").unlink()
     assert main(["plot", "r"]) == 0
-    assert "no data yet from ppo_s1" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert error == "jaxrl: left out ppo_s1: no rows in its progress.csv\n"
     assert (in_tmp / "curves.png").exists()
 
 
@@ -520,11 +521,11 @@ def test_opengl_is_found_or_the_way_to_it_told(monkeypatch):
             ["eval", "r"],
             "r is not the directory of a run: no config.yaml; it holds ppo",
         ),
-        (["eval", "RUN"], "has no model 'last' yet"),
+        (["eval", "RUN"], "has no model 'last'; a run saves one"),
         (["eval", "RUN", "--epsiodes", "3"], "did you mean '--episodes'?"),
         (["eval", "RUN", "--episodes", "-1"], "a whole number from 1 on"),
         (["eval", "RUN", "--checkpoint", "newest"], "must be last, best or a step"),
-        (["export", "RUN"], "has no model 'last' yet"),
+        (["export", "RUN"], "has no model 'last'; a run saves one"),
         (["video", "RUN", "--episodes", "x"], "a whole number from 1 on"),
         (["plot"], "no PATH"),
         (["plot", "nowhere"], "nothing is at nowhere"),
@@ -546,7 +547,7 @@ def test_opengl_is_found_or_the_way_to_it_told(monkeypatch):
         (["plot", "RUN", "-o", "no/a.png"], "no is no directory"),
         (["plot", "RUN", "-o", "/proc/a.png"], "cannot write /proc/a.png"),
         (["plot", "RUN", "--show"], "there is no display"),
-        (["plot", "young"], "has no data yet"),
+        (["plot", "young"], "ppo_s0 has no rows in its progress.csv"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -566,6 +567,23 @@ def test_mistakes_end_in_a_sentence_and_leave_nothing(
     assert sentence in error
     assert len(error.splitlines()) <= 2
     assert sorted(in_tmp.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("plot", "has no data yet; its first epoch is under way"),
+        ("report", "has no data yet; its first epoch is under way"),
+        ("eval", "has no model 'last' yet"),
+    ],
+)
+def test_only_of_a_run_under_way_more_is_to_come(in_tmp, command, sentence, capsys):
+    run = write_run(in_tmp, "ppo", 0, log([], []))
+    with directory.claimed(run):
+        assert main([command, str(run)]) == 2
+    assert sentence in capsys.readouterr().err
+    assert main([command, str(run)]) == 2
+    assert "yet" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["eval", "video", "export"])

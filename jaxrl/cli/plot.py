@@ -18,7 +18,7 @@ def main(arguments: list[str]) -> int:
     given = _parse(arguments)
     runs = curves.found(given.paths, given.exclude)
     runs = curves.chosen(runs, given.select, given.exclude)
-    runs, waiting = curves.with_data(runs)
+    runs, without = curves.with_data(runs)
     view = View(
         x=given.x,
         ys=given.y,
@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
         facet="" if given.facet == "none" else given.facet,
         legend=given.legend,
     )
-    _note_waiting(waiting)
+    _note_absent(without)
     picture = _suite(runs, view, given) if given.suite else _curves(runs, view, given)
     if given.output or not given.show:
         output = given.output or Path("suite.png" if given.suite else "curves.png")
@@ -134,10 +134,11 @@ def _references(panels: list[Panel], view: View) -> list[list[Curve]]:
     return [[curve for curve in own if len(curve.x)] for own in found]
 
 
-def _note_waiting(waiting: list[str]) -> None:
+def _note_absent(runs: list[Record]) -> None:
     """What the picture leaves out."""
-    if waiting:
-        print(f"jaxrl: no data yet from {', '.join(waiting)}", file=sys.stderr)
+    for why, members in curves.parted(runs, curves.lack).items():
+        names = ", ".join(run.name for run in members)
+        print(f"jaxrl: left out {names}: {why}", file=sys.stderr)
 
 
 def _note_cut(panels: list[Panel]) -> None:

@@ -116,16 +116,22 @@ def _is_called(run: Path, pattern: str) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for name in names)
 
 
-def with_data(runs: Iterable[Record]) -> tuple[list[Record], list[str]]:
-    """The runs that have a row, and the names of those that have none yet."""
-    runs = list(runs)
+def with_data(runs: Sequence[Record]) -> tuple[list[Record], list[Record]]:
+    """The runs that have a row, and those that have none."""
     for run in runs:
         with _excludable(run.path):
             _ = run.progress  # refuses a damaged one
     kept = [run for run in runs if run.progress]
     if not kept:
-        raise Refused(f"{runs[0].path} has no data yet; its first epoch is under way")
-    return kept, [run.name for run in runs if not run.progress]
+        raise Refused(f"{runs[0].path} has {lack(runs[0])}")
+    return kept, [run for run in runs if not run.progress]
+
+
+def lack(run: Record) -> str:
+    """What a run without a row has: hope, while it is running."""
+    if run.state == "running":
+        return "no data yet; its first epoch is under way"
+    return "no rows in its progress.csv"
 
 
 # From runs to panels
