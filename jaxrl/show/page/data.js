@@ -59,18 +59,11 @@ function curve(place) {
   return unpacked.get(place);
 }
 
-// What may be the x axis: it never falls along a run, and somewhere it rises.
-function grows(name) {
-  const place = DATA.columns.indexOf(name);
-  const places = distinct(RUNS.map((run) => run.curves[place])).filter((p) => p >= 0);
-  const falls = (values) => values.some((value, i) => value < values[i - 1]);
-  const rises = (values) =>
-    values[values.length - 1] > values[0] || values.length === 1;
-  return !places.some((p) => falls(curve(p))) && places.some((p) => rises(curve(p)));
-}
-
-const GROWING = DATA.columns.slice(1).filter(grows);
-view.x = GROWING.find((name) => name === "TotalEnvInteracts") || GROWING[0];
+// What may be the x axis.
+const AXES = ["TotalEnvInteracts", "Epoch", "Time"].filter((name) =>
+  DATA.columns.includes(name),
+);
+view.x = AXES[0];
 
 // The points at which both columns are known.
 function series(run, x, y) {

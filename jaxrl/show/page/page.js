@@ -75,7 +75,7 @@ function choice(name, key, options) {
 }
 
 function choices() {
-  const columns = DATA.columns.map((name) => [name, label(name)]);
+  const named = (columns) => columns.map((name) => [name, label(name)]);
   const settings = DATA.differing.map((key) => [key, key]);
   const averages = [
     ["run", "each run"],
@@ -104,12 +104,8 @@ function choices() {
     },
   });
   byId("choices").append(
-    choice("y", "y", columns),
-    choice(
-      "x",
-      "x",
-      columns.filter(([name]) => GROWING.includes(name)),
-    ),
+    choice("y", "y", named(DATA.columns)),
+    choice("x", "x", named(AXES)),
     choice("colour", "colour", [
       ["group", "name"],
       ...settings,
