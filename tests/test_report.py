@@ -320,8 +320,7 @@ def drag(page, start, end):
 
 def test_curves_are_read_by_hovering_and_zoomed_by_dragging(opened):
     page = opened()
-    page.run("byId('choose-together').value = 'run'")
-    page.run("byId('choose-together').dispatchEvent(new Event('change'))")
+    choose(page, "together", "run")
     assert page.run("charts[0].lines.length") == 8
     x, y = page.centre("canvas")
     spot = """(() => {
@@ -342,9 +341,29 @@ def test_curves_are_read_by_hovering_and_zoomed_by_dragging(opened):
     axes = "[...byId('choose-x').options].map((option) => option.value)"
     assert page.run(axes) == ["TotalEnvInteracts", "Time"]  # though the return grows
     for key, value in (("y", "LossPi"), ("x", "Time")):
-        page.run(f"byId('choose-{key}').value = '{value}'")
-        page.run(f"byId('choose-{key}').dispatchEvent(new Event('change'))")
+        choose(page, key, value)
     assert page.run("charts[0].box.x") == pytest.approx([60, 300], rel=1e-4)
+    assert page.complaints == []
+
+
+def choose(page, key, value):
+    page.run(f"byId('choose-{key}').value = '{value}'")
+    page.run(f"byId('choose-{key}').dispatchEvent(new Event('change'))")
+
+
+def slow_and_quick(root):
+    """Two seeds, one of which was done before the other's first epoch."""
+    write_run(root, "ppo", 0, log([10, 20], [1, 2], Time=[1, 2]))
+    write_run(root, "ppo", 1, log([10, 20], [1, 2], Time=[30, 60]))
+
+
+def test_seeds_without_a_time_in_common_are_drawn_singly(opened):
+    page = opened(slow_and_quick)
+    labels = "charts[0].lines.map((line) => line.label)"
+    assert page.run(labels) == ["ppo"]
+    choose(page, "x", "Time")
+    assert page.run(labels) == ["ppo_s0", "ppo_s1"]
+    assert page.run("charts[0].lines[1].xs") == [30, 60]
     assert page.complaints == []
 
 

@@ -40,18 +40,21 @@ function linesOf(runs, look) {
       .get(key)
       .push({run, xs, ys: view.smooth > 1 ? smoothed(ys, view.smooth) : ys});
   }
-  return [...parts].map(([key, members]) => {
-    const drawn =
-      members.length > 1 ? averaged(members) : {xs: members[0].xs, ys: members[0].ys};
-    const named = view.together === "colour" && view.colour !== "group";
-    const shared = named ? `${view.colour} ${said(key)}` : said(key);
-    const name = members.length > 1 ? shared : members[0].run.name;
-    return {
-      ...drawn,
-      label: name,
-      runs: members.map(({run}) => run),
-      ...look.of(members[0].run),
-    };
+  const named = view.together === "colour" && view.colour !== "group";
+  return [...parts].flatMap(([key, members]) => {
+    const mean = averaged(members);
+    // Without an x that all share there is no mean, and each is drawn for itself.
+    if (members.length === 1 || !mean.xs.length)
+      return members.map(({run, xs, ys}) => ({
+        xs,
+        ys,
+        label: run.name,
+        runs: [run],
+        ...look.of(run),
+      }));
+    const label = named ? `${view.colour} ${said(key)}` : said(key);
+    const runs = members.map(({run}) => run);
+    return [{...mean, label, runs, ...look.of(runs[0])}];
   });
 }
 
@@ -168,7 +171,8 @@ function thinned() {
         "the numbers in the table are of all epochs. "
       : "";
   const means = hasSeeds()
-    ? "A mean ends with the shortest of its runs; its band is their range. "
+    ? "A mean ends with the shortest of its runs; its band is their range; runs that " +
+      "share no part of x are drawn singly. "
     : "";
   return (
     `${words}${means}Hover to read a value, drag to zoom, double-click to see all ` +
