@@ -87,6 +87,13 @@ def test_long_curves_are_thinned_with_both_ends_kept_and_the_best_told(tmp_path)
     assert content["runs"][0]["best"] == 77
 
 
+def test_the_speed_is_that_of_the_whole_run(tmp_path):
+    clocks = {"Time": [10, 20], "StepsPerSecond": [1, 99]}
+    write_run(tmp_path, "ppo", 0, log([100, 200], [1, 2], **clocks))
+    write_run(tmp_path, "ppo", 1, log([100, 200], [1, 2]))
+    assert [run["speed"] for run in told(tmp_path)["runs"]] == [10, None]
+
+
 def test_equal_curves_are_kept_once(tmp_path):
     sweep(tmp_path)
     content = told(tmp_path)
