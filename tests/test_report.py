@@ -301,11 +301,16 @@ def test_the_table_sorts_by_a_click(opened):
         ("v2", ["v2_s0", "v2_s1"]),
         ("lr=1e-3 seed=1", ["v2_s1", "v3_s1"]),
         ("last>400", ["v3_s0", "v3_s1"]),
+        ('last>"400"', ["v3_s0", "v3_s1"]),
         ("hidden=8,8 last<200", ["v0_s0", "v0_s1"]),
         ("state=failed", ["v3_s1"]),
         ("not a number", ["v3_s1"]),  # in its cause
         ('group="v1" seed!=1', ["v1_s0"]),
         ("zzz", []),
+        ("v2 last<", ["v2_s0", "v2_s1"]),  # the number is still to come
+        ("v2 last>-", ["v2_s0", "v2_s1"]),
+        ("v2 seed=", ["v2_s0", "v2_s1"]),
+        ('v2 seed=""', []),
     ],
 )
 def test_the_filter_keeps_what_it_says(opened, words, due):
@@ -381,6 +386,24 @@ def test_an_axis_of_settings_is_brushed(opened):
     assert page.run(NAMES_SHOWN) == ["v3_s0", "v3_s1"]
     page.click("#axes g.axis:last-child .grip")
     assert len(page.run(NAMES_SHOWN)) == 8
+
+
+SETTINGS_HEADS = """[...document.querySelectorAll("#differing th[scope=col]")]
+    .map((head) => head.textContent)"""
+
+
+@pytest.mark.parametrize("envs", [["A-v1", "A-v1"], ["A-v1", "B-v1"]])
+def test_returns_are_averaged_only_within_one_environment(opened, envs):
+    def runs(root):
+        for seed, env in enumerate(envs):
+            write_run(root, "ppo", seed, curve_of([1, 2]), env=env)
+
+    alike = len(set(envs)) == 1
+    due = ["setting", "value", "", *(["mean last return"] if alike else [])]
+    page = opened(runs)
+    assert page.run(SETTINGS_HEADS) == due
+    cells = "document.querySelector('#differing tbody tr').cells.length"
+    assert page.run(cells) == len(due)
 
 
 def test_a_click_on_a_row_marks_it(opened):

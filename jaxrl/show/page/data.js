@@ -120,6 +120,8 @@ const plain = (text) =>
     .toLowerCase()
     .replace(/[\s"]+/g, "");
 
+const bare = (text) => text.replace(/"/g, "");
+
 function comparison(key, sign, wanted) {
   const number = Number(wanted);
   return (run) => {
@@ -130,6 +132,11 @@ function comparison(key, sign, wanted) {
     const equal = numbers ? value === number : plain(value ?? "") === plain(wanted);
     return equal === (sign === "=");
   };
+}
+
+// A condition that is still being typed, such as best> or best>-
+function unfinished(sign, wanted) {
+  return wanted === "" || ("<>".includes(sign) && Number.isNaN(Number(bare(wanted))));
 }
 
 function mention(word) {
@@ -149,10 +156,9 @@ function tests(filter) {
   const words = filter.match(/(?:"[^"]*"?|[^\s"])+/g) || [];
   return words.map((word) => {
     const [, key, sign, value] = word.match(/^(.+?)(!=|=|<|>)(.*)$/) || [];
-    const bare = (text) => text.replace(/"/g, "");
-    if (key && keys.includes(bare(key)))
-      return comparison(bare(key), sign, bare(value));
-    return mention(bare(word));
+    if (!key || !keys.includes(bare(key))) return mention(bare(word));
+    if (unfinished(sign, value)) return () => true;
+    return comparison(bare(key), sign, bare(value));
   });
 }
 

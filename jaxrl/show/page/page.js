@@ -4,6 +4,7 @@ const UNFINISHED = ["failed", "interrupted", "damaged"];
 const ENVIRONMENTS = distinct(
   RUNS.filter((run) => run.curves.length).map((run) => run.env),
 );
+const COMPARABLE = ENVIRONMENTS.length === 1; // the returns of all runs
 const GROUPS = distinct(RUNS.map((run) => run.group).filter(known));
 
 // What is chosen at first
@@ -192,7 +193,7 @@ function summary() {
   words.push(cut(ENVIRONMENTS.join(", "), 80));
   if (seconds) words.push(`${clock(seconds)} of training in all`);
   const best = RUNS.filter((run) => known(run.best)).sort((a, b) => b.best - a.best)[0];
-  if (best && ENVIRONMENTS.length === 1)
+  if (best && COMPARABLE)
     words.push(`best return ${shortly(best.best)}, by ${best.name}`);
   byId("summary").textContent = words.filter(Boolean).join(" · ");
 }
@@ -216,21 +217,20 @@ function valuesOf(key) {
   if (numeric(values)) values.sort((a, b) => a - b);
   if (values.length > 12) {
     const ends = numeric(values) ? `${said(values[0])} to ${said(values.at(-1))}` : "";
-    return [[ends, `${values.length} values`, ""]];
+    return [[ends, `${values.length} values`, ...(COMPARABLE ? [""] : [])]];
   }
   return values.map((value) => {
     const runs = RUNS.filter((run) => run.settings[key] === value);
     const lasts = runs.map((run) => run.last).filter(known);
     const mean = lasts.reduce((sum, last) => sum + last, 0) / lasts.length;
-    const comparable = ENVIRONMENTS.length === 1 && lasts.length;
-    return [said(value), counted(runs.length, "run"), comparable ? shortly(mean) : ""];
+    const fared = lasts.length ? shortly(mean) : "";
+    return [said(value), counted(runs.length, "run"), ...(COMPARABLE ? [fared] : [])];
   });
 }
 
 function settings() {
-  const head = ["setting", "value", "", "mean last return"].map((text) =>
-    element("th", {scope: "col"}, text),
-  );
+  const heads = ["setting", "value", "", ...(COMPARABLE ? ["mean last return"] : [])];
+  const head = heads.map((text) => element("th", {scope: "col"}, text));
   const rows = DATA.differing.flatMap((key) =>
     valuesOf(key).map((cells, i) =>
       element(
