@@ -590,9 +590,10 @@ def test_only_of_a_run_under_way_more_is_to_come(in_tmp, command, sentence, caps
 def test_a_damaged_model_is_named(trained, tmp_path, in_tmp, command, capsys):
     run = tmp_path / "run"
     shutil.copytree(trained["pole"], run)
-    (run / "models" / "last" / "policy.npz").write_bytes(b"PK broken")
+    (run / "models" / "last" / "policy.npz").write_bytes(b"broken")
     assert main([command, str(run)]) == 2
-    assert "policy.npz holds no policy, or a damaged one" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert error.endswith("policy.npz holds no policy, or a damaged one\n")
 
 
 def test_an_environment_that_has_changed_is_named(trained, tmp_path, capsys):
