@@ -524,6 +524,10 @@ def test_opengl_is_found_or_the_way_to_it_told(monkeypatch):
         (["eval", "RUN"], "has no model 'last'; a run saves one"),
         (["eval", "RUN", "--epsiodes", "3"], "did you mean '--episodes'?"),
         (["eval", "RUN", "--episodes", "-1"], "a whole number from 1 on"),
+        (
+            ["eval", "RUN", "--stochastic", "--deterministic"],
+            "--deterministic does not go with --stochastic",
+        ),
         (["eval", "RUN", "--checkpoint", "newest"], "must be last, best or a step"),
         (["export", "RUN"], "has no model 'last'; a run saves one"),
         (["video", "RUN", "--episodes", "x"], "a whole number from 1 on"),
