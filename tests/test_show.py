@@ -377,7 +377,7 @@ def test_eval_prints_episodes_and_their_summary(trained, capsys):
     assert main(["eval", str(trained["pole"]), "--episodes", "8"]) == 0
     lines = capsys.readouterr().out.splitlines()
     returns = [float(line.split()[3]) for line in lines[:8]]
-    assert lines[7].startswith("Episode 7   EpRet ")
+    assert lines[7].startswith("Episode 8   EpRet ")
     table = {w[1]: float(w[3]) for w in map(str.split, lines[8:]) if len(w) == 5}
     assert table["AverageEpRet"] == pytest.approx(np.mean(returns), rel=0.01)
     assert table["IqmEpRet"] == pytest.approx(np.mean(sorted(returns)[2:6]), rel=0.01)
@@ -484,8 +484,8 @@ def test_a_film_has_its_pictures(trained, tmp_path, suffix, count):
 
 def test_the_numbers_are_drawn_into_the_picture():
     black = np.zeros((101, 301, 3), np.uint8)
-    one = video.labelled(black, agent.Moment(0, 1.0, 1, False))
-    two = video.labelled(black, agent.Moment(0, 22.0, 1, False))
+    one = video.labelled(black, agent.Moment(1, 1.0, 1, False))
+    two = video.labelled(black, agent.Moment(1, 22.0, 1, False))
     assert one.shape == (124, 300, 3)  # even, as films must be
     assert (one[24:] == 0).all()
     assert (one[:24] != two[:24]).any()

@@ -4,6 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from jaxrl.cli import flags
 from jaxrl.runs.reading import Record
 from jaxrl.runs.refusal import Refused
@@ -67,7 +69,8 @@ def _suite(runs: list[Record], view: View, given: argparse.Namespace) -> Picture
 
 
 def _interval(one: suite.Estimate) -> str:
-    return f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]"
+    known = not np.isnan(one.low)
+    return f"{one.value:.3f}" + (f" [{one.low:.3f}, {one.high:.3f}]" if known else "")
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:

@@ -28,7 +28,10 @@ Scores = Sequence[np.ndarray]  # the runs of each environment
 
 
 class Estimate(NamedTuple):
-    """A number, or one for each level, between the ends of its interval."""
+    """A number, or one for each level, between the ends of its interval.
+
+    They are NaN where every run is the only one of its kind: drawn anew it stays.
+    """
 
     value: np.ndarray
     low: np.ndarray
@@ -165,4 +168,7 @@ def pairs(suite: Suite) -> dict[tuple[str, str], Estimate]:
 
 def _with_interval(of: statistics.Of, scores: Scores) -> Estimate:
     value = of([own[None] for own in scores])[0]
+    if all(len(own) == 1 for own in scores):
+        unknown = np.full_like(value, np.nan)
+        return Estimate(value, unknown, unknown)
     return Estimate(value, *statistics.stratified(scores, of))
