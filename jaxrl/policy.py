@@ -36,6 +36,10 @@ ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 HEADS = ("gaussian", "categorical", "tanh_gaussian", "deterministic")
 
 
+class Newer(Exception):
+    """The file has what only a later version knows."""
+
+
 @dataclasses.dataclass
 class Policy:
     """Dense layers, what is done with their output, and how observations are whitened.
@@ -103,18 +107,18 @@ class Policy:
                 np.load(file, allow_pickle=False) as held,
             ):
                 return cls._of(dict(held))
-        except DAMAGE as error:
-            raise ValueError(
-                f"{path} holds no policy, or a damaged one: {error}"
-            ) from None
+        except Newer:
+            raise ValueError(f"{path} cannot be read: a newer jaxrl wrote it") from None
+        except DAMAGE:  # whose words are NumPy's and zip's, and no help
+            raise ValueError(f"{path} holds no policy, or a damaged one") from None
 
     @classmethod
     def _of(cls, arrays: dict[str, Any]) -> Self:
         about = json.loads(str(arrays.pop("about")))
         if about.pop("format") > FORMAT:
-            raise ValueError("a newer jaxrl wrote it")
+            raise Newer
         if about["head"] not in HEADS or about["activation"] not in ACTIVATIONS:
-            raise ValueError("a newer jaxrl wrote it")
+            raise Newer
         indices = range(about.pop("layers"))
         layers = [(arrays.pop(f"weight_{i}"), arrays.pop(f"bias_{i}")) for i in indices]
         action: Box | Discrete | None = None

@@ -150,7 +150,7 @@ def test_a_damaged_file_is_refused_or_harmless(key, tmp_path):
         try:
             policy = Policy.load(path)
         except ValueError as error:
-            sentences.add(str(error).partition(": ")[0])
+            sentences.add(str(error))
             continue
         # Some bytes of a zip file mean nothing.
         np.testing.assert_array_equal(policy(np.ones(11)), whole(np.ones(11)))
@@ -160,7 +160,7 @@ def test_a_damaged_file_is_refused_or_harmless(key, tmp_path):
 def test_a_pickle_is_not_opened(tmp_path):
     trap = np.array([{"anything": "at all"}], dtype=object)
     np.savez(tmp_path / "policy.npz", about=trap, allow_pickle=True)
-    with pytest.raises(ValueError, match="holds no policy"):
+    with pytest.raises(ValueError, match=r"holds no policy, or a damaged one$"):
         Policy.load(tmp_path / "policy.npz")
     with pytest.raises(FileNotFoundError):
         Policy.load(tmp_path / "none.npz")

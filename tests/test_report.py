@@ -87,6 +87,13 @@ def test_long_curves_are_thinned_with_both_ends_kept_and_the_best_told(tmp_path)
     assert content["runs"][0]["best"] == 77
 
 
+def test_the_speed_is_that_of_the_whole_run(tmp_path):
+    clocks = {"Time": [10, 20], "StepsPerSecond": [1, 99]}
+    write_run(tmp_path, "ppo", 0, log([100, 200], [1, 2], **clocks))
+    write_run(tmp_path, "ppo", 1, log([100, 200], [1, 2]))
+    assert [run["speed"] for run in told(tmp_path)["runs"]] == [10, None]
+
+
 def test_equal_curves_are_kept_once(tmp_path):
     sweep(tmp_path)
     content = told(tmp_path)
@@ -201,7 +208,7 @@ def test_names_of_strangers_are_never_markup(tmp_path):
         ([], "no PATH"),
         (["nowhere"], "nothing is at nowhere"),
         (["empty"], "there is no run in empty"),
-        (["young"], "has no data yet"),
+        (["young"], "has no rows in its progress.csv"),
         (["broken"], "is not YAML"),
         (["good", "-o", "a.pdf"], "must end in .html"),
         (["good", "-o", "no/a.html"], "no is no directory"),
@@ -294,11 +301,16 @@ def test_the_table_sorts_by_a_click(opened):
         ("v2", ["v2_s0", "v2_s1"]),
         ("lr=1e-3 seed=1", ["v2_s1", "v3_s1"]),
         ("last>400", ["v3_s0", "v3_s1"]),
+        ('last>"400"', ["v3_s0", "v3_s1"]),
         ("hidden=8,8 last<200", ["v0_s0", "v0_s1"]),
         ("state=failed", ["v3_s1"]),
         ("not a number", ["v3_s1"]),  # in its cause
         ('group="v1" seed!=1', ["v1_s0"]),
         ("zzz", []),
+        ("v2 last<", ["v2_s0", "v2_s1"]),  # the number is still to come
+        ("v2 last>-", ["v2_s0", "v2_s1"]),
+        ("v2 seed=", ["v2_s0", "v2_s1"]),
+        ('v2 seed=""', []),
     ],
 )
 def test_the_filter_keeps_what_it_says(opened, words, due):
@@ -320,8 +332,7 @@ def drag(page, start, end):
 
 def test_curves_are_read_by_hovering_and_zoomed_by_dragging(opened):
     page = opened()
-    page.run("byId('choose-together').value = 'run'")
-    page.run("byId('choose-together').dispatchEvent(new Event('change'))")
+    choose(page, "together", "run")
     assert page.run("charts[0].lines.length") == 8
     x, y = page.centre("canvas")
     spot = """(() => {
@@ -340,11 +351,31 @@ def test_curves_are_read_by_hovering_and_zoomed_by_dragging(opened):
     page.click(".reset")
     assert page.run("charts[0].box.x") == pytest.approx([1000, 5000], rel=1e-4)
     axes = "[...byId('choose-x').options].map((option) => option.value)"
-    assert page.run(axes) == ["TotalEnvInteracts", "AverageEpRet", "Time"]  # what grows
+    assert page.run(axes) == ["TotalEnvInteracts", "Time"]  # though the return grows
     for key, value in (("y", "LossPi"), ("x", "Time")):
-        page.run(f"byId('choose-{key}').value = '{value}'")
-        page.run(f"byId('choose-{key}').dispatchEvent(new Event('change'))")
+        choose(page, key, value)
     assert page.run("charts[0].box.x") == pytest.approx([60, 300], rel=1e-4)
+    assert page.complaints == []
+
+
+def choose(page, key, value):
+    page.run(f"byId('choose-{key}').value = '{value}'")
+    page.run(f"byId('choose-{key}').dispatchEvent(new Event('change'))")
+
+
+def slow_and_quick(root):
+    """Two seeds, one of which was done before the other's first epoch."""
+    write_run(root, "ppo", 0, log([10, 20], [1, 2], Time=[1, 2]))
+    write_run(root, "ppo", 1, log([10, 20], [1, 2], Time=[30, 60]))
+
+
+def test_seeds_without_a_time_in_common_are_drawn_singly(opened):
+    page = opened(slow_and_quick)
+    labels = "charts[0].lines.map((line) => line.label)"
+    assert page.run(labels) == ["ppo"]
+    choose(page, "x", "Time")
+    assert page.run(labels) == ["ppo_s0", "ppo_s1"]
+    assert page.run("charts[0].lines[1].xs") == [30, 60]
     assert page.complaints == []
 
 
@@ -355,6 +386,24 @@ def test_an_axis_of_settings_is_brushed(opened):
     assert page.run(NAMES_SHOWN) == ["v3_s0", "v3_s1"]
     page.click("#axes g.axis:last-child .grip")
     assert len(page.run(NAMES_SHOWN)) == 8
+
+
+SETTINGS_HEADS = """[...document.querySelectorAll("#differing th[scope=col]")]
+    .map((head) => head.textContent)"""
+
+
+@pytest.mark.parametrize("envs", [["A-v1", "A-v1"], ["A-v1", "B-v1"]])
+def test_returns_are_averaged_only_within_one_environment(opened, envs):
+    def runs(root):
+        for seed, env in enumerate(envs):
+            write_run(root, "ppo", seed, curve_of([1, 2]), env=env)
+
+    alike = len(set(envs)) == 1
+    due = ["setting", "value", "", *(["mean last return"] if alike else [])]
+    page = opened(runs)
+    assert page.run(SETTINGS_HEADS) == due
+    cells = "document.querySelector('#differing tbody tr').cells.length"
+    assert page.run(cells) == len(due)
 
 
 def test_a_click_on_a_row_marks_it(opened):

@@ -14,7 +14,7 @@ import yaml
 import jaxrl
 from jaxrl.cli.main import main
 from jaxrl.policy import Policy
-from jaxrl.runs import reading
+from jaxrl.runs import directory, reading
 from jaxrl.runs.refusal import Refused
 from jaxrl.show import agent, curves, plot, statistics, video
 from jaxrl.show.curves import View
@@ -237,6 +237,22 @@ def test_the_reference_ends_where_our_curves_do(tmp_path):
     assert sac.y[-1] == pytest.approx(3231, abs=15)
 
 
+def test_the_reference_has_no_point_beyond_its_own_ends(tmp_path):
+    write_run(tmp_path, "sac", 0, log([1e3, 9e6], [1, 2]), "sac")
+    (panel,) = curves.panels(reading.find([str(tmp_path)]), View())
+    (sac,) = curves.spinup(panel, View())
+    assert (sac.x[0], sac.x[-1]) == (9999, 2999999)
+    assert (np.diff(sac.x) > 0).all()
+
+
+def test_a_reference_that_begins_later_is_not_drawn(tmp_path, in_tmp, capsys):
+    write_run(tmp_path / "r", "sac", 0, log([2048, 4096], [1, 2]), "sac")
+    options = ["--ref", "spinup", "-o", "curves.svg"]
+    assert main(["plot", "r", *options]) == 0
+    assert "Spinning Up's sac, pytorch begins only after" in capsys.readouterr().err
+    assert "Spinning Up" not in (in_tmp / "curves.svg").read_text()
+
+
 # Pictures
 
 
@@ -300,12 +316,28 @@ def test_numbers_are_short():
     ]
 
 
-def test_a_run_without_a_row_waits_for_the_others(tmp_path, in_tmp, capsys):
+def test_a_run_without_a_row_is_left_out(tmp_path, in_tmp, capsys):
     write_run(tmp_path / "r", "ppo", 0, log([1, 2], [1, 2]))
     (write_run(tmp_path / "r", "ppo", 1, log([], [])) / "progress.csv").unlink()
     assert main(["plot", "r"]) == 0
-    assert "no data yet from ppo_s1" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert error == "jaxrl: left out ppo_s1: no rows in its progress.csv\n"
     assert (in_tmp / "curves.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "content"), [("config.yaml", "{"), ("progress.csv", "a,b\n1,2,3\n")]
+)
+def test_a_damaged_run_is_left_out_by_its_name(in_tmp, file, content, capsys):
+    write_run(in_tmp / "r", "ppo", 0, log([1, 2], [1, 2]))
+    (write_run(in_tmp / "r", "bad[1]", 0, log([1], [1])) / file).write_text(content)
+    assert main(["plot", "r"]) == 2
+    error = capsys.readouterr().err
+    assert f"bad[1]_s0/{file} is " in error
+    assert error.endswith("; leave it out with --exclude 'bad[[]1]_s0'\n")
+    for pattern in ("bad*", "bad[[]1]_s0"):
+        assert main(["plot", "r", "--exclude", pattern]) == 0
+        assert "1 run\n" in capsys.readouterr().out
 
 
 def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch, capsys):
@@ -345,7 +377,7 @@ def test_eval_prints_episodes_and_their_summary(trained, capsys):
     assert main(["eval", str(trained["pole"]), "--episodes", "8"]) == 0
     lines = capsys.readouterr().out.splitlines()
     returns = [float(line.split()[3]) for line in lines[:8]]
-    assert lines[7].startswith("Episode 7   EpRet ")
+    assert lines[7].startswith("Episode 8   EpRet ")
     table = {w[1]: float(w[3]) for w in map(str.split, lines[8:]) if len(w) == 5}
     assert table["AverageEpRet"] == pytest.approx(np.mean(returns), rel=0.01)
     assert table["IqmEpRet"] == pytest.approx(np.mean(sorted(returns)[2:6]), rel=0.01)
@@ -452,8 +484,8 @@ def test_a_film_has_its_pictures(trained, tmp_path, suffix, count):
 
 def test_the_numbers_are_drawn_into_the_picture():
     black = np.zeros((101, 301, 3), np.uint8)
-    one = video.labelled(black, agent.Moment(0, 1.0, 1, False))
-    two = video.labelled(black, agent.Moment(0, 22.0, 1, False))
+    one = video.labelled(black, agent.Moment(1, 1.0, 1, False))
+    two = video.labelled(black, agent.Moment(1, 22.0, 1, False))
     assert one.shape == (124, 300, 3)  # even, as films must be
     assert (one[24:] == 0).all()
     assert (one[:24] != two[:24]).any()
@@ -489,18 +521,25 @@ def test_opengl_is_found_or_the_way_to_it_told(monkeypatch):
             ["eval", "r"],
             "r is not the directory of a run: no config.yaml; it holds ppo",
         ),
-        (["eval", "RUN"], "has no model 'last' yet"),
+        (["eval", "RUN"], "has no model 'last'; a run saves one"),
         (["eval", "RUN", "--epsiodes", "3"], "did you mean '--episodes'?"),
         (["eval", "RUN", "--episodes", "-1"], "a whole number from 1 on"),
+        (
+            ["eval", "RUN", "--stochastic", "--deterministic"],
+            "--deterministic does not go with --stochastic",
+        ),
         (["eval", "RUN", "--checkpoint", "newest"], "must be last, best or a step"),
-        (["export", "RUN"], "has no model 'last' yet"),
+        (["export", "RUN"], "has no model 'last'; a run saves one"),
         (["video", "RUN", "--episodes", "x"], "a whole number from 1 on"),
         (["plot"], "no PATH"),
         (["plot", "nowhere"], "nothing is at nowhere"),
         (["plot", "empty"], "there is no run in empty"),
         (["plot", "RUN", "-y", "AverageEpRte"], "did you mean 'AverageEpRet'?"),
-        (["plot", "RUN", "-y", "zzz"], "it has TotalEnvInteracts, AverageEpRet"),
-        (["plot", "r", "-y", "LossQ"], "ppo_s0 has no column 'LossQ'"),
+        (["plot", "RUN", "-y", "zzz"], "'zzz' among TotalEnvInteracts, AverageEpRet"),
+        (["plot", "RUN", "-y", "Gap"], "AverageEpRet, gap, hollow; did you mean 'gap'"),
+        (["plot", "RUN", "-x", "Tiem"], "there is no column 'Tiem'"),
+        (["plot", "r", "-y", "LossQ"], "only 1 of 2 runs have 'LossQ'; choose them"),
+        (["plot", "r", "-y", "LossQ", "--suite"], "only 1 of 2 runs have 'LossQ'"),
         (["plot", "RUN", "-x", "AverageEpRet"], "does not grow"),
         (["plot", "RUN", "--group", "gama"], "no setting 'gama'; did you mean 'gamma'"),
         (["plot", "RUN", "--legend", "a", "b"], "2 names, but there are 1 curves: ppo"),
@@ -512,7 +551,7 @@ def test_opengl_is_found_or_the_way_to_it_told(monkeypatch):
         (["plot", "RUN", "-o", "no/a.png"], "no is no directory"),
         (["plot", "RUN", "-o", "/proc/a.png"], "cannot write /proc/a.png"),
         (["plot", "RUN", "--show"], "there is no display"),
-        (["plot", "young"], "has no data yet"),
+        (["plot", "young"], "ppo_s0 has no rows in its progress.csv"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -534,13 +573,31 @@ def test_mistakes_end_in_a_sentence_and_leave_nothing(
     assert sorted(in_tmp.rglob("*")) == before
 
 
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("plot", "has no data yet; its first epoch is under way"),
+        ("report", "has no data yet; its first epoch is under way"),
+        ("eval", "has no model 'last' yet"),
+    ],
+)
+def test_only_of_a_run_under_way_more_is_to_come(in_tmp, command, sentence, capsys):
+    run = write_run(in_tmp, "ppo", 0, log([], []))
+    with directory.claimed(run):
+        assert main([command, str(run)]) == 2
+    assert sentence in capsys.readouterr().err
+    assert main([command, str(run)]) == 2
+    assert "yet" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["eval", "video", "export"])
 def test_a_damaged_model_is_named(trained, tmp_path, in_tmp, command, capsys):
     run = tmp_path / "run"
     shutil.copytree(trained["pole"], run)
-    (run / "models" / "last" / "policy.npz").write_bytes(b"PK broken")
+    (run / "models" / "last" / "policy.npz").write_bytes(b"broken")
     assert main([command, str(run)]) == 2
-    assert "policy.npz holds no policy, or a damaged one" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert error.endswith("policy.npz holds no policy, or a damaged one\n")
 
 
 def test_an_environment_that_has_changed_is_named(trained, tmp_path, capsys):

@@ -100,6 +100,18 @@ def test_the_suite_is_drawn_and_printed(tmp_path, capsys):
     assert "sac &gt; ppo" in text
 
 
+def test_one_run_a_group_has_no_interval(tmp_path, capsys):
+    runs_of(tmp_path / "r", {("ppo", ENVS[0]): [1], ("sac", ENVS[0]): [2]})
+    output = tmp_path / "suite.svg"
+    assert main(["plot", str(tmp_path / "r"), "--suite", "-o", str(output)]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[1:3] == [
+        "sac  IQM 1.000  median 1.000  mean 1.000",
+        "P(sac > ppo)  1.000",
+    ]
+    assert "over 1 environment<" in output.read_text()
+
+
 def test_gaps_and_equal_runs_are_refused(tmp_path):
     runs = two(tmp_path)
     with pytest.raises(Refused, match="ppo has no run in Hopper-v4; a suite needs"):

@@ -46,8 +46,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     flags.add_agent(parser)
     add = parser.add_argument
     add("--episodes", type=flags.count, default=100, metavar="N", help="how many [100]")
-    add("--deterministic", action="store_true", default=True, help="greedily (default)")
-    add("--stochastic", action="store_false", dest="deterministic", help="exploring")
+    way = parser.add_mutually_exclusive_group().add_argument
+    way("--deterministic", action="store_true", default=True, help="greedily (default)")
+    way("--stochastic", action="store_false", dest="deterministic", help="exploring")
     add("--render", action="store_true", help="show them in a window")
     add("--max_len", type=flags.count, metavar="N", help="steps that end an episode")
     add("--seed", type=flags.seed, default=0, metavar="N", help="of the episodes [0]")

@@ -29,6 +29,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         message = message.replace("the following arguments are required: ", "no ")
+        message = message.replace("not allowed with argument", "does not go with")
         message = re.sub(r"^argument (\S+): ", lambda name: f"{name[1]} ", message)
         choice = r"invalid choice: (.*) \(choose from (.*)\)"
         raise Refused(re.sub(choice, r"is \1, but must be one of \2", message))

@@ -4,8 +4,9 @@ import argparse
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from jaxrl.cli import flags
-from jaxrl.runs import reading
 from jaxrl.runs.reading import Record
 from jaxrl.runs.refusal import Refused
 from jaxrl.show import curves, plot, plot_suite, suite
@@ -17,8 +18,9 @@ Picture = tuple[plot.Size, plot.Drawing]
 
 def main(arguments: list[str]) -> int:
     given = _parse(arguments)
-    runs = curves.chosen(reading.find(given.paths), given.select, given.exclude)
-    runs, waiting = curves.with_data(runs)
+    runs = curves.found(given.paths, given.exclude)
+    runs = curves.chosen(runs, given.select, given.exclude)
+    runs, without = curves.with_data(runs)
     view = View(
         x=given.x,
         ys=given.y,
@@ -30,7 +32,7 @@ def main(arguments: list[str]) -> int:
         facet="" if given.facet == "none" else given.facet,
         legend=given.legend,
     )
-    _note_waiting(waiting)
+    _note_absent(without)
     picture = _suite(runs, view, given) if given.suite else _curves(runs, view, given)
     if given.output or not given.show:
         output = given.output or Path("suite.png" if given.suite else "curves.png")
@@ -67,7 +69,8 @@ def _suite(runs: list[Record], view: View, given: argparse.Namespace) -> Picture
 
 
 def _interval(one: suite.Estimate) -> str:
-    return f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]"
+    known = not np.isnan(one.low)
+    return f"{one.value:.3f}" + (f" [{one.low:.3f}, {one.high:.3f}]" if known else "")
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -128,13 +131,17 @@ def _references(panels: list[Panel], view: View) -> list[list[Curve]]:
             "Spinning Up published no curve to compare these with; it has the return "
             "over environment steps in HalfCheetah, Hopper, Walker2d, Swimmer and Ant"
         )
-    return found
+    late = [curve.label for own in found for curve in own if not len(curve.x)]
+    for label in dict.fromkeys(late):
+        print(f"jaxrl: {label} begins only after these runs end", file=sys.stderr)
+    return [[curve for curve in own if len(curve.x)] for own in found]
 
 
-def _note_waiting(waiting: list[str]) -> None:
+def _note_absent(runs: list[Record]) -> None:
     """What the picture leaves out."""
-    if waiting:
-        print(f"jaxrl: no data yet from {', '.join(waiting)}", file=sys.stderr)
+    for why, members in curves.parted(runs, curves.lack).items():
+        names = ", ".join(run.name for run in members)
+        print(f"jaxrl: left out {names}: {why}", file=sys.stderr)
 
 
 def _note_cut(panels: list[Panel]) -> None:

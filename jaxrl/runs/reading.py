@@ -98,8 +98,9 @@ class Record:
         if checkpoint in models:
             return models[checkpoint]
         if not models:
+            hope = " yet" if self.state == "running" else ""
             raise Refused(
-                f"{self.path} has no model {checkpoint!r} yet; a run saves one every "
+                f"{self.path} has no model {checkpoint!r}{hope}; a run saves one every "
                 "`save_freq` epochs and at its end"
             )
         raise Refused(

@@ -19,7 +19,7 @@ Act = Callable[[np.ndarray], Any]
 
 
 class Moment(NamedTuple):
-    """How far an episode is; `over` at its last step."""
+    """How far an episode is, counted from 1; `over` at its last step."""
 
     episode: int
     returned: float
@@ -75,7 +75,7 @@ def play(act: Act, env: Any, episodes: int, seed: int) -> Iterator[Moment]:
             obs, reward, terminated, truncated, _ = env.step(act(obs))
             returned += float(reward)
             over = bool(terminated or truncated)
-            yield Moment(episode, returned, length, over)
+            yield Moment(episode + 1, returned, length, over)
             if over:
                 break
 

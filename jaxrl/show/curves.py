@@ -4,15 +4,19 @@ runs ── grouped by name ── smoothed ── on one grid ── estimate a
      └─ parted by environment and column ────────────────────────────────► Panel
 """
 
+import contextlib
 import csv
 import dataclasses
 import fnmatch
-from collections.abc import Callable, Iterable, Sequence
+import glob
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxrl.runs import reading
 from jaxrl.runs.columns import RETURNS
 from jaxrl.runs.reading import Record
 from jaxrl.runs.refusal import Refused, suggestion
@@ -63,6 +67,26 @@ class Panel(NamedTuple):
 # Which runs
 
 
+def found(patterns: Iterable[str], exclude: Sequence[str]) -> list[Record]:
+    """The runs at or under `patterns`; one that is excluded by name is not opened."""
+    runs = []
+    for path in reading.directories(patterns):
+        if not any(_is_called(path, pattern) for pattern in exclude):
+            with _excludable(path):
+                runs.append(reading.record(path))
+    return runs
+
+
+@contextlib.contextmanager
+def _excludable(run: Path) -> Iterator[None]:
+    """A refusal of a damaged run says how to see the others."""
+    try:
+        yield
+    except Refused as refusal:
+        name = shlex.quote(glob.escape(run.resolve().name))
+        raise Refused(f"{refusal}; leave it out with --exclude {name}") from None
+
+
 def chosen(
     runs: Iterable[Record], select: Sequence[str], exclude: Sequence[str]
 ) -> list[Record]:
@@ -83,17 +107,31 @@ def _matches(run: Record, pattern: str) -> bool:
     name, equals, value = pattern.partition("=")
     if equals:
         return fnmatch.fnmatchcase(str(run.setting(name)), value)
-    names = (run.name, str(run.config["exp_name"]), str(run.path))
+    experiment = str(run.config["exp_name"])
+    return _is_called(run.path, pattern) or fnmatch.fnmatchcase(experiment, pattern)
+
+
+def _is_called(run: Path, pattern: str) -> bool:
+    names = (run.resolve().name, str(run))
     return any(fnmatch.fnmatchcase(name, pattern) for name in names)
 
 
-def with_data(runs: Iterable[Record]) -> tuple[list[Record], list[str]]:
-    """The runs that have a row, and the names of those that have none yet."""
-    runs = list(runs)
+def with_data(runs: Sequence[Record]) -> tuple[list[Record], list[Record]]:
+    """The runs that have a row, and those that have none."""
+    for run in runs:
+        with _excludable(run.path):
+            _ = run.progress  # refuses a damaged one
     kept = [run for run in runs if run.progress]
     if not kept:
-        raise Refused(f"{runs[0].path} has no data yet; its first epoch is under way")
-    return kept, [run.name for run in runs if not run.progress]
+        raise Refused(f"{runs[0].path} has {lack(runs[0])}")
+    return kept, [run for run in runs if not run.progress]
+
+
+def lack(run: Record) -> str:
+    """What a run without a row has: hope, while it is running."""
+    if run.state == "running":
+        return "no data yet; its first epoch is under way"
+    return "no rows in its progress.csv"
 
 
 # From runs to panels
@@ -103,6 +141,7 @@ def panels(runs: Sequence[Record], view: View) -> list[Panel]:
     """One for each column of `view.ys` and each environment, the latter inside."""
     if view.facet:
         _refuse_unknown_setting(runs, view.facet)
+    refuse_unknown_columns(runs, [view.x, *view.ys])
     names = renamed(runs, view)
     facets = parted(runs, lambda run: _named(run, view.facet) if view.facet else "")
     return [
@@ -200,12 +239,31 @@ def _series(run: Record, y: str, view: View) -> tuple[np.ndarray, np.ndarray]:
 
 def column(run: Record, name: str) -> np.ndarray:
     """A column of progress.csv; `Performance` is the first of `RETURNS` it has."""
-    if name == PERFORMANCE:
-        name = next((wish for wish in RETURNS if wish in run.progress), RETURNS[-1])
-    if name in run.progress:
-        return run.progress[name]
-    hint = suggestion(name, run.progress) or f"; it has {', '.join(run.progress)}"
-    raise Refused(f"{run.path} has no column {name!r}{hint}")
+    return run.progress[_in_the_log(run, name)]
+
+
+def _in_the_log(run: Record, name: str) -> str:
+    """What a column is called there."""
+    if name != PERFORMANCE:
+        return name
+    return next((wish for wish in RETURNS if wish in run.progress), RETURNS[-1])
+
+
+def refuse_unknown_columns(runs: Sequence[Record], names: Iterable[str]) -> None:
+    """Every one of them must be a column of every run."""
+    for name in names:
+        having = sum(_in_the_log(run, name) in run.progress for run in runs)
+        if 0 < having < len(runs):
+            raise Refused(
+                f"only {having} of {len(runs)} runs have {name!r}; choose them with "
+                "--select, or another column"
+            )
+        if not having:
+            known = dict.fromkeys(column for run in runs for column in run.progress)
+            raise Refused(
+                f"there is no column {name!r} among {', '.join(known)}"
+                f"{suggestion(name, known)}"
+            )
 
 
 # Spinning Up's published curves
@@ -241,8 +299,10 @@ def _published(env: str) -> dict[tuple[str, str], np.ndarray]:
 
 
 def _reference(backend: str, algo: str, rows: np.ndarray, end: float) -> Curve:
+    """Up to `end` and never beyond its own ends; empty if it begins only later."""
     steps, mean, sd = rows.T
-    x = np.append(steps[steps < end], min(end, steps[-1]))
+    x = np.append(steps[steps < end], end)
+    x = x[(x >= steps[0]) & (x <= steps[-1])]
     y, spread = np.interp(x, steps, mean), np.interp(x, steps, sd)
     label = f"Spinning Up's {algo}, {backend}"
-    return Curve(label, 10, algo, x, y, y - spread, y + spread, float(x[-1]))
+    return Curve(label, 10, algo, x, y, y - spread, y + spread, float(steps[-1]))

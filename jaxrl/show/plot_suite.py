@@ -11,7 +11,8 @@ from jaxrl.show.suite import AGGREGATES, LEVELS, Estimate, Suite
 SCORE = "normalised score"
 CAPTION = (
     "score: mean of the last epochs, 0 for the worst and 1 for the best run in an "
-    "environment; bands: 95 % stratified bootstrap intervals"
+    "environment; bands, where there are several runs: 95 % stratified bootstrap "
+    "intervals"
 )
 
 
@@ -49,7 +50,8 @@ def _draw_aggregates(axis: Any, found: Suite, styles: Styles) -> None:
     middles = [-i * height - (height - 2) / 2 for i in range(len(AGGREGATES))]
     axis.set_yticks(middles, list(AGGREGATES))
     axis.set_xlabel(SCORE)
-    axis.set_title(f"over {len(found.environments)} environments")
+    count = len(found.environments)
+    axis.set_title(f"over {count} {'environment' if count == 1 else 'environments'}")
 
 
 def _draw_interval(axis: Any, one: Estimate, y: float, colour: str) -> None:

@@ -119,6 +119,7 @@ def _row(run: Record) -> dict[str, Any]:
     seen = glance(run)
     ended = seen.state in ("failed", "interrupted")
     cause = ending.cause(run.path) if ended else ""
+    seconds = _latest(run, "Time")
     return _lost(Lost(run.path, seen.state, cause)) | {
         "group": str(run.config["exp_name"]),
         "env": str(run.config["env"]),
@@ -126,8 +127,8 @@ def _row(run: Record) -> dict[str, Any]:
         "total": seen.total_steps,
         "last": _finite(seen.last),
         "best": _finite(seen.best),
-        "seconds": _latest(run, "Time"),
-        "speed": _latest(run, "StepsPerSecond"),
+        "seconds": seconds,
+        "speed": seen.steps / seconds if seconds else None,  # of the whole run
     }
 
 

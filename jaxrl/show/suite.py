@@ -28,7 +28,10 @@ Scores = Sequence[np.ndarray]  # the runs of each environment
 
 
 class Estimate(NamedTuple):
-    """A number, or one for each level, between the ends of its interval."""
+    """A number, or one for each level, between the ends of its interval.
+
+    They are NaN where every run is the only one of its kind: drawn anew it stays.
+    """
 
     value: np.ndarray
     low: np.ndarray
@@ -48,6 +51,7 @@ class Suite(NamedTuple):
 
 def gathered(runs: Sequence[Record], view: View) -> Suite:
     """Every group of runs in every environment; refuses gaps."""
+    curves.refuse_unknown_columns(runs, view.ys)
     values = {run.path: _last(run, view.ys[0]) for run in runs}
     names, renamed = list(curves.parted(runs, _env)), curves.renamed(runs, view)
     if len(renamed) > MOST:
@@ -164,4 +168,7 @@ def pairs(suite: Suite) -> dict[tuple[str, str], Estimate]:
 
 def _with_interval(of: statistics.Of, scores: Scores) -> Estimate:
     value = of([own[None] for own in scores])[0]
+    if all(len(own) == 1 for own in scores):
+        unknown = np.full_like(value, np.nan)
+        return Estimate(value, unknown, unknown)
     return Estimate(value, *statistics.stratified(scores, of))

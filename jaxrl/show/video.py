@@ -89,7 +89,7 @@ def labelled(picture: np.ndarray, moment: Moment) -> np.ndarray:
     strip = 2 * size
     image = Image.new("RGB", (width, height + strip), (24, 24, 24))
     image.paste(Image.fromarray(picture[:height, :width]), (0, strip))
-    text = f"episode {moment.episode + 1}   step {moment.length}"
+    text = f"episode {moment.episode}   step {moment.length}"
     draw, font = ImageDraw.Draw(image), ImageFont.load_default(size)
     draw.text((size, strip / 2), text, "white", font, anchor="lm")
     returned = f"return {moment.returned:.1f}"

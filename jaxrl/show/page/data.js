@@ -59,18 +59,11 @@ function curve(place) {
   return unpacked.get(place);
 }
 
-// What may be the x axis: it never falls along a run, and somewhere it rises.
-function grows(name) {
-  const place = DATA.columns.indexOf(name);
-  const places = distinct(RUNS.map((run) => run.curves[place])).filter((p) => p >= 0);
-  const falls = (values) => values.some((value, i) => value < values[i - 1]);
-  const rises = (values) =>
-    values[values.length - 1] > values[0] || values.length === 1;
-  return !places.some((p) => falls(curve(p))) && places.some((p) => rises(curve(p)));
-}
-
-const GROWING = DATA.columns.slice(1).filter(grows);
-view.x = GROWING.find((name) => name === "TotalEnvInteracts") || GROWING[0];
+// What may be the x axis.
+const AXES = ["TotalEnvInteracts", "Epoch", "Time"].filter((name) =>
+  DATA.columns.includes(name),
+);
+view.x = AXES[0];
 
 // The points at which both columns are known.
 function series(run, x, y) {
@@ -127,6 +120,8 @@ const plain = (text) =>
     .toLowerCase()
     .replace(/[\s"]+/g, "");
 
+const bare = (text) => text.replace(/"/g, "");
+
 function comparison(key, sign, wanted) {
   const number = Number(wanted);
   return (run) => {
@@ -137,6 +132,11 @@ function comparison(key, sign, wanted) {
     const equal = numbers ? value === number : plain(value ?? "") === plain(wanted);
     return equal === (sign === "=");
   };
+}
+
+// A condition that is still being typed, such as best> or best>-
+function unfinished(sign, wanted) {
+  return wanted === "" || ("<>".includes(sign) && Number.isNaN(Number(bare(wanted))));
 }
 
 function mention(word) {
@@ -156,10 +156,9 @@ function tests(filter) {
   const words = filter.match(/(?:"[^"]*"?|[^\s"])+/g) || [];
   return words.map((word) => {
     const [, key, sign, value] = word.match(/^(.+?)(!=|=|<|>)(.*)$/) || [];
-    const bare = (text) => text.replace(/"/g, "");
-    if (key && keys.includes(bare(key)))
-      return comparison(bare(key), sign, bare(value));
-    return mention(bare(word));
+    if (!key || !keys.includes(bare(key))) return mention(bare(word));
+    if (unfinished(sign, value)) return () => true;
+    return comparison(bare(key), sign, bare(value));
   });
 }
 

@@ -4,6 +4,7 @@ const UNFINISHED = ["failed", "interrupted", "damaged"];
 const ENVIRONMENTS = distinct(
   RUNS.filter((run) => run.curves.length).map((run) => run.env),
 );
+const COMPARABLE = ENVIRONMENTS.length === 1; // the returns of all runs
 const GROUPS = distinct(RUNS.map((run) => run.group).filter(known));
 
 // What is chosen at first
@@ -40,18 +41,21 @@ function linesOf(runs, look) {
       .get(key)
       .push({run, xs, ys: view.smooth > 1 ? smoothed(ys, view.smooth) : ys});
   }
-  return [...parts].map(([key, members]) => {
-    const drawn =
-      members.length > 1 ? averaged(members) : {xs: members[0].xs, ys: members[0].ys};
-    const named = view.together === "colour" && view.colour !== "group";
-    const shared = named ? `${view.colour} ${said(key)}` : said(key);
-    const name = members.length > 1 ? shared : members[0].run.name;
-    return {
-      ...drawn,
-      label: name,
-      runs: members.map(({run}) => run),
-      ...look.of(members[0].run),
-    };
+  const named = view.together === "colour" && view.colour !== "group";
+  return [...parts].flatMap(([key, members]) => {
+    const mean = averaged(members);
+    // Without an x that all share there is no mean, and each is drawn for itself.
+    if (members.length === 1 || !mean.xs.length)
+      return members.map(({run, xs, ys}) => ({
+        xs,
+        ys,
+        label: run.name,
+        runs: [run],
+        ...look.of(run),
+      }));
+    const label = named ? `${view.colour} ${said(key)}` : said(key);
+    const runs = members.map(({run}) => run);
+    return [{...mean, label, runs, ...look.of(runs[0])}];
   });
 }
 
@@ -75,7 +79,7 @@ function choice(name, key, options) {
 }
 
 function choices() {
-  const columns = DATA.columns.map((name) => [name, label(name)]);
+  const named = (columns) => columns.map((name) => [name, label(name)]);
   const settings = DATA.differing.map((key) => [key, key]);
   const averages = [
     ["run", "each run"],
@@ -104,12 +108,8 @@ function choices() {
     },
   });
   byId("choices").append(
-    choice("y", "y", columns),
-    choice(
-      "x",
-      "x",
-      columns.filter(([name]) => GROWING.includes(name)),
-    ),
+    choice("y", "y", named(DATA.columns)),
+    choice("x", "x", named(AXES)),
     choice("colour", "colour", [
       ["group", "name"],
       ...settings,
@@ -172,7 +172,8 @@ function thinned() {
         "the numbers in the table are of all epochs. "
       : "";
   const means = hasSeeds()
-    ? "A mean ends with the shortest of its runs; its band is their range. "
+    ? "A mean ends with the shortest of its runs; its band is their range; runs that " +
+      "share no part of x are drawn singly. "
     : "";
   return (
     `${words}${means}Hover to read a value, drag to zoom, double-click to see all ` +
@@ -192,7 +193,7 @@ function summary() {
   words.push(cut(ENVIRONMENTS.join(", "), 80));
   if (seconds) words.push(`${clock(seconds)} of training in all`);
   const best = RUNS.filter((run) => known(run.best)).sort((a, b) => b.best - a.best)[0];
-  if (best && ENVIRONMENTS.length === 1)
+  if (best && COMPARABLE)
     words.push(`best return ${shortly(best.best)}, by ${best.name}`);
   byId("summary").textContent = words.filter(Boolean).join(" · ");
 }
@@ -216,21 +217,20 @@ function valuesOf(key) {
   if (numeric(values)) values.sort((a, b) => a - b);
   if (values.length > 12) {
     const ends = numeric(values) ? `${said(values[0])} to ${said(values.at(-1))}` : "";
-    return [[ends, `${values.length} values`, ""]];
+    return [[ends, `${values.length} values`, ...(COMPARABLE ? [""] : [])]];
   }
   return values.map((value) => {
     const runs = RUNS.filter((run) => run.settings[key] === value);
     const lasts = runs.map((run) => run.last).filter(known);
     const mean = lasts.reduce((sum, last) => sum + last, 0) / lasts.length;
-    const comparable = ENVIRONMENTS.length === 1 && lasts.length;
-    return [said(value), counted(runs.length, "run"), comparable ? shortly(mean) : ""];
+    const fared = lasts.length ? shortly(mean) : "";
+    return [said(value), counted(runs.length, "run"), ...(COMPARABLE ? [fared] : [])];
   });
 }
 
 function settings() {
-  const head = ["setting", "value", "", "mean last return"].map((text) =>
-    element("th", {scope: "col"}, text),
-  );
+  const heads = ["setting", "value", "", ...(COMPARABLE ? ["mean last return"] : [])];
+  const head = heads.map((text) => element("th", {scope: "col"}, text));
   const rows = DATA.differing.flatMap((key) =>
     valuesOf(key).map((cells, i) =>
       element(
