@@ -16,6 +16,7 @@ from jaxrl.algos import NAMES
 from jaxrl.cli.main import main
 from jaxrl.runs import checkpoint, spec
 from jaxrl.training import host
+from jaxrl.training.learner import Learner
 
 ODD = [
     "",
@@ -242,7 +243,7 @@ def test_a_strangers_configuration_ends_in_a_sentence(
     finished, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setattr(host.Trainer, "_loop", lambda trainer: None)
-    monkeypatch.setattr(host.Learner, "compile", lambda learner: None)
+    monkeypatch.setattr(Learner, "compile", lambda learner: None)
     rng = random.Random(3)
     original = yaml.safe_load((finished / "config.yaml").read_text())
     for trial in range(100):
