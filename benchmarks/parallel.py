@@ -12,6 +12,7 @@ ranks of one thread each, in turns. From both follows what more ranks would give
 
 import argparse
 import csv
+import itertools
 import math
 import os
 import socket
@@ -256,6 +257,7 @@ LEARNING: dict[str, tuple[list[tuple[float, int]], int]] = {
     "ddpg, batch 256": ([(1, Q), (1, ACTOR)], 1),
 }
 RANKS = (8, 64, 512)
+LARGER = 16  # four times as wide
 
 
 def seconds_a_mean(found: dict, floats: int, ranks: int, network: Network) -> float:
@@ -271,23 +273,31 @@ def scaling(found: dict, network: Network) -> None:
     heads = " | ".join(f"{ranks} ranks" for ranks in RANKS)
     print(f"\n| {network.name} | one rank | {heads} | means are half from |")
     print("| --- " * (3 + len(RANKS)) + "|")
-    for name, (means, steps) in LEARNING.items():
-        if ("steps", name, 1) not in found:
-            continue
-        work = found["living", name, 1] + found["learning", name, 1]
+    for name, larger in itertools.product(LEARNING, (1, LARGER)):
+        if ("steps", name, 1) in found:
+            size = f", {larger} x the parameters" if larger > 1 else ""
+            cells = reckoned(found, name, larger, network)
+            print(f"| {name}{size} | {' | '.join(cells)} |")
 
-        def waiting(ranks: int, means: list = means, steps: int = steps) -> float:
-            costs = (n * seconds_a_mean(found, m, ranks, network) for n, m in means)
-            return sum(costs) / steps
 
-        cells = []
-        for ranks in RANKS:
-            total = work / ranks + waiting(ranks)
-            share = waiting(ranks) / total
-            cells.append(f"{1 / total:,.0f} ({share:.0%} in means)")
-        half = next((r for r in range(2, 4096) if waiting(r) > work / r), None)
-        row = [name, f"{found['steps', name, 1]:,.0f}", *cells, f"{half} ranks"]
-        print(f"| {' | '.join(row)} |")
+def reckoned(found: dict, name: str, larger: int, network: Network) -> list[str]:
+    """Steps a second with more ranks, of networks so many times as large."""
+    means, steps = LEARNING[name]
+    work = found["living", name, 1] + larger * found["learning", name, 1]
+
+    def waiting(ranks: int) -> float:
+        costs = (
+            count * seconds_a_mean(found, floats * larger, ranks, network)
+            for count, floats in means
+        )
+        return sum(costs) / steps
+
+    cells = [f"{1 / work:,.0f}"]
+    for ranks in RANKS:
+        total = work / ranks + waiting(ranks)
+        cells.append(f"{1 / total:,.0f} ({waiting(ranks) / total:.0%} in means)")
+    half = next((r for r in range(2, 4096) if waiting(r) > work / r), None)
+    return [*cells, f"{half} ranks"]
 
 
 def main() -> None:
