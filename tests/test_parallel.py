@@ -274,7 +274,7 @@ def test_ranks_live_through_different_episodes(tmp_path):
     assert all(float(row["StdEpRet"]) > 0 for row in rows)  # of two episodes a row
 
 
-@pytest.mark.parametrize("algo", ["ppo", "sac"])
+@pytest.mark.parametrize("algo", ["sac", pytest.param("ppo", marks=pytest.mark.mpi)])
 def test_a_killed_rank_ends_all_and_resume_is_exact(tmp_path, algo):
     settings = {"steps": 480, "checkpoint_every": 1, "num_test_episodes": 1}
     trained(tmp_path / "a", algo, **settings)
@@ -295,7 +295,7 @@ def test_a_killed_rank_ends_all_and_resume_is_exact(tmp_path, algo):
     resume = [*JAXRL, "resume", str(run_of(tmp_path / "b"))]
     code, _, err = ended(start(resume, 3))
     assert code == 2
-    assert "there are 3 processes, but the run was not of so many" in err
+    assert "there are 3 processes" in err
     code, _, err = ended(start(resume))
     assert code == 0, err
     assert_same_run(tmp_path / "a", tmp_path / "b")
@@ -314,7 +314,11 @@ def rank_of(process):
     ("trouble", "told"),
     [
         ("raises", "jaxrl: rank 1: .*a stone on the way"),
-        ("exits", r"jaxrl: rank 1: the process was left by exit\(0\)"),
+        pytest.param(
+            "exits",
+            r"jaxrl: rank 1: the process was left by exit\(0\)",
+            marks=pytest.mark.mpi,
+        ),
         ("sleeps", "jaxrl: (rank 0: )?rank 1 has stood still for more than 6 s"),
         pytest.param("vanishes", "rank 1 .*without a word", marks=pytest.mark.mpi),
         pytest.param("is killed", "rank 1 .*SIGKILL", marks=pytest.mark.mpi),
