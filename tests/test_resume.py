@@ -1,6 +1,7 @@
 """A run that is left at any moment and taken up again is the run undisturbed."""
 
 import csv
+import dataclasses
 import json
 import os
 import shutil
@@ -350,7 +351,7 @@ def test_a_nan_in_the_parameters_stops_the_run(tmp_path, monkeypatch, part):
         net = getattr(trainer.state, part)
         params = jax.tree.map(lambda x: x * np.nan, net.params)
         net = type(net)(params, net.opt_state)
-        trainer.state = host.dataclasses.replace(trainer.state, **{part: net})
+        trainer.state = dataclasses.replace(trainer.state, **{part: net})
         trainer.actor.follow(trainer.state)
 
     at_step(monkeypatch, 100, spoil)
