@@ -163,7 +163,11 @@ class Board:
         from tensorboardX import SummaryWriter
 
         purge = step + 1 if step else None  # the first step to be dropped
-        self._writer = SummaryWriter(str(directory), purge_step=purge)
+        # Its files are named by the second, and two lives may begin within one.
+        name = f".{step:012}"
+        self._writer = SummaryWriter(
+            str(directory), purge_step=purge, filename_suffix=name
+        )
 
     def describe(self, settings: Mapping[str, Any], metrics: Iterable[str]) -> None:
         """The run as a row of the tab HPARAMS, with these metrics.
