@@ -58,10 +58,8 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Refused as refusal:
+    except (Refused, launch.Unable) as refusal:
         return _stopped(2, str(refusal))
-    except launch.Unable as error:
-        return _stopped(2, str(error))
     except FloatingPointError as error:
         return _stopped(1, f"stopped, because {error}; the last checkpoint is kept")
     except OSError as error:

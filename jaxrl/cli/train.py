@@ -112,10 +112,7 @@ def _help(algo: str, preset: str) -> str:
         f"      Whose defaults: default, {', '.join(PRESETS)}.",
     ]
     lines += ["  --config FILE", "      Settings from a YAML file; flags win."]
-    lines += [
-        f"  {VERBOSE}",
-        "      Show what every process prints.",
-    ]
+    lines += [f"  {VERBOSE}", "      Show what every process prints."]
     for owner, title in titles.items():
         lines += ["", f"{title}:"]
         for name, setting in known.items():
