@@ -120,20 +120,23 @@ def gloo(size: int) -> float:
 WAYS = {way.__name__: way for way in (callback, split, gloo, bare)}
 
 
-def environment() -> dict[str, str]:
-    known = os.environ | launch.OPEN_MPI | dict.fromkeys(launch.AS_ROOT, "1")
-    return known | dict.fromkeys(launch.THREADS, "1")
-
-
 def cost(way: str, size: int) -> float:
     """Microseconds a mean over two ranks."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = str(free.getsockname()[1])
-    mpirun = Path(sys.executable).parent / "mpirun"
     done = subprocess.run(
-        [mpirun, "-n", "2", sys.executable, __file__, "--rank", way, str(size)],
-        env=environment() | {"GLOO_PORT": port},
+        [
+            launch.mpirun(),
+            "-n",
+            "2",
+            sys.executable,
+            __file__,
+            "--rank",
+            way,
+            str(size),
+        ],
+        env=launch.environment_of(threads=1) | {"GLOO_PORT": port},
         capture_output=True,
         text=True,
         timeout=300,
@@ -160,7 +163,11 @@ def pace(settings: str, ranks: int) -> Pace:
         command += ["--exp_name", "x", "--out", out, "--checkpoint_every", "0"]
         command += ["--num_procs", str(ranks)]
         done = subprocess.run(
-            command, env=environment(), capture_output=True, text=True, timeout=1200
+            command,
+            env=launch.environment_of(threads=1),
+            capture_output=True,
+            text=True,
+            timeout=1200,
         )
         if done.returncode:
             raise RuntimeError(f"{settings} failed: {done.stderr[-800:]}")

@@ -28,10 +28,10 @@ RANK = b"OMPI_COMM_WORLD_RANK="
 
 def start(words, ranks=1, **environment):
     """A program in so many processes, as a user would start it."""
-    known = os.environ | {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
-    known |= launch.OPEN_MPI | dict.fromkeys(launch.AS_ROOT, "1")
-    known |= {"NPROC": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE)}
-    mpirun = [launch._mpirun(), "-n", str(ranks)] if ranks > 1 else []
+    known_here = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    known_here["PYTHONPATH"] = str(HERE)
+    known = launch.environment_of(threads=1) | known_here
+    mpirun = [launch.mpirun(), "-n", str(ranks)] if ranks > 1 else []
     return subprocess.Popen(
         [*mpirun, *words],
         env=known | environment,
@@ -470,7 +470,7 @@ def hosts(tmp_path):
     agent.write_text(f'#!/bin/sh\nshift\nexec {enter[1]} sh -c "$*"\n')
     agent.chmod(0o755)
     yield (
-        f"{enter[0]} {launch._mpirun()} --prtemca plm_ssh_agent {agent} "
+        f"{enter[0]} {launch.mpirun()} --prtemca plm_ssh_agent {agent} "
         "--host 10.77.0.1:1,10.77.0.2:1 --mca btl tcp,self -n 2"
     )
     subprocess.run(["sh", "-c", remove])

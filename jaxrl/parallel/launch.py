@@ -186,12 +186,9 @@ class Job:
     """`jaxrl` with the same words in several processes, under mpirun."""
 
     def __init__(self, words: list[str], ranks: int, threads: int) -> None:
-        environment = os.environ | OPEN_MPI
-        environment |= dict.fromkeys(THREADS, str(threads))
+        environment = environment_of(threads)
         environment[LIVE] = str(int(sys.stdout.isatty()))
-        if os.geteuid() == 0:
-            environment |= dict.fromkeys(AS_ROOT, "1")
-        command = [_mpirun(), "-n", str(ranks), sys.executable, "-m", "jaxrl", *words]
+        command = [mpirun(), "-n", str(ranks), sys.executable, "-m", "jaxrl", *words]
         command += [VERBOSE] if _verbose else []
         launcher = os.getpid()
         self._process = subprocess.Popen(
@@ -231,7 +228,15 @@ class Job:
         self._process.wait()
 
 
-def _mpirun() -> str:
+def environment_of(threads: int) -> dict[str, str]:
+    """Of mpirun, whose ranks have so many threads each."""
+    environment = os.environ | OPEN_MPI | dict.fromkeys(THREADS, str(threads))
+    if os.geteuid() == 0:
+        environment |= dict.fromkeys(AS_ROOT, "1")
+    return environment
+
+
+def mpirun() -> str:
     """The one beside this Python, or the system's."""
     beside = Path(sys.executable).parent / "mpirun"
     found = str(beside) if beside.exists() else shutil.which("mpirun")
