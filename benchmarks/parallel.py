@@ -64,10 +64,12 @@ def callback(size: int) -> float:
 
     from jaxrl.parallel import mpi
 
-    def body(x, _):
-        return mpi.pmean(x) * 1.0001, None
+    def repeated(x):
+        pmean = mpi.ordered_pmean()
+        step = lambda x, _: (pmean(x) * 1.0001, None)  # noqa: E731
+        return jax.lax.scan(step, x, None, length=MEANS)[0]
 
-    scan = jax.jit(lambda x: jax.lax.scan(body, x, None, length=MEANS)[0])
+    scan = jax.jit(repeated)
     x = jnp.ones(size)
     return microseconds(lambda: scan(x).block_until_ready(), MEANS)
 

@@ -1,6 +1,7 @@
 """What is particular to one algorithm."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -138,6 +139,22 @@ def test_ppo_stops_before_the_step_that_would_go_too_far():
     assert metrics["StopIter"] == 1  # the first step finds a KL of 0
     assert not same(free.actor, stopped.actor)
     assert same(stopped.critic.opt_state[1][0].count, free.critic.opt_state[1][0].count)
+
+
+def test_ppo_stops_all_learners_at_the_mean_of_their_divergences():
+    state = start(ppo, pi_lr=0.01, target_kl=0.02, minibatches=1, train_pi_iters=20)
+    batch = fake_batch(ppo, jax.random.key(1))
+    _, alone = updated(ppo, state, batch=batch)
+    assert 1 < alone["StopIter"] < 20
+    parts = jax.tree.map(lambda x: jnp.stack(jnp.split(x, 2, axis=1)), batch)
+    pmean = functools.partial(jax.lax.pmean, axis_name="learner")
+    learn = jax.vmap(lambda part: ppo.update(state, part, pmean), axis_name="learner")
+    after, metrics = learn(parts)
+    np.testing.assert_array_equal(metrics["StopIter"], [alone["StopIter"]] * 2)
+    assert metrics["KL"][0] != metrics["KL"][1]  # each has seen another part
+    np.testing.assert_array_equal(
+        after.actor.opt_state[1][0].count, metrics["StopIter"]
+    )
 
 
 def test_ppo_full_batch_iterations_are_gradient_descent_on_the_whole_rollout():

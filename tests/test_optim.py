@@ -180,69 +180,25 @@ def test_learners_descend_along_the_mean_of_their_gradients():
     np.testing.assert_allclose(got, [3.0, 3.0])
 
 
-def visit(parts: list[float], go: bool = True, **options) -> tuple:
-    options = {"pmean": identity} | options
-    net = optim.create(jnp.array(0.0), HALF)
-    net, steps, go = optim.descend_each(
-        net, HALF, pull, jnp.array(parts), go=jnp.array(go), **options
-    )
-    return net.params, steps, go
+def in_halves(net: optim.Net, tx, part: float, when: bool) -> tuple[optim.Net, tuple]:
+    slope = optim.slope(net, pull, part, when=jnp.array(when))
+    return optim.step(net, tx, slope[0], when=jnp.array(when)), slope
 
 
-def test_descend_each_makes_one_step_a_part():
-    params, steps, go = visit([4.0, 6.0, 0.0])
-    # 0 → 2 → 4 → 2, each half of the way to its part
-    np.testing.assert_allclose(params, 2.0)
-    assert steps == 3
-    assert go
-
-
-def test_descend_each_stops_before_the_first_step_not_accepted():
-    # From 0 to 2 towards 4; the part 20 is 18 away, which is refused; the part 4 would
-    # be accepted, but comes too late.
-    params, steps, go = visit([4.0, 20.0, 4.0], accept=lambda far: far < 10)
-    np.testing.assert_allclose(params, 2.0)
-    assert steps == 1
-    assert not go
-
-
-def test_descend_each_leaves_the_optimiser_at_the_last_step_made():
+def test_slope_and_step_are_a_descent():
     tx = optax.adam(0.1)
-    net = optim.create(jnp.array(0.0), tx)
-    got, _, _ = optim.descend_each(
-        *(net, tx, pull, jnp.array([4.0, 20.0, 4.0])),
-        go=jnp.array(True),
-        accept=lambda far: far < 10,
-        pmean=identity,
-    )
-    want, _ = optim.descend(net, tx, pull, 4.0, pmean=identity)
-    assert got.opt_state[0].count == 1
+    net = optim.create(jnp.array(1.0), tx)
+    got, (slope, distance) = in_halves(net, tx, 4.0, when=True)
+    want, aux = optim.descend(net, tx, pull, 4.0, pmean=identity)
+    assert (slope, distance) == (-3.0, aux)
     for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-6)
 
 
-def test_descend_each_does_nothing_unless_it_may_go():
-    params, steps, go = visit([4.0, 6.0], go=False)
-    np.testing.assert_array_equal(params, 0.0)
-    assert steps == 0
-    assert not go
-
-
-def test_learners_stop_together_by_the_mean_of_what_they_see():
-    def learn(parts: jax.Array) -> tuple:
-        net = optim.create(jnp.array(0.0), HALF)
-        net, steps, go = optim.descend_each(
-            *(net, HALF, pull, parts),
-            go=jnp.array(True),
-            accept=lambda far: far < 5,
-            pmean=pmean,
-        )
-        return net.params, steps, go
-
-    # Part 1: distances 2 and 6, mean 4, accepted though 6 is not; both go to 2.
-    # Part 2: distances 1 and 11, mean 6, refused though 1 is not.
-    parts = jnp.array([[2.0, 3.0], [6.0, 13.0]])
-    params, steps, go = jax.vmap(learn, axis_name="learner")(parts)
-    np.testing.assert_allclose(params, [2.0, 2.0])
-    np.testing.assert_array_equal(steps, [1, 1])
-    np.testing.assert_array_equal(go, [False, False])
+def test_slope_and_step_leave_a_net_that_may_not_go():
+    tx = optax.adam(0.1)
+    net = optim.create(jnp.array(1.0), tx)
+    got, slope = in_halves(net, tx, 4.0, when=False)
+    assert slope == (0.0, 0.0)
+    for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(net), strict=True):
+        np.testing.assert_array_equal(x, y)

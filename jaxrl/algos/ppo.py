@@ -146,30 +146,31 @@ def learn(
     pi_tx = optim.clipped_adam(cfg.pi_lr * decay, cfg.max_grad_norm)
     v_tx = optim.clipped_adam(cfg.vf_lr * decay, cfg.max_grad_norm)
 
-    def one_pass(carry: tuple, turn: tuple) -> tuple[tuple, jax.Array]:
-        (state, going), (k, key) = carry, turn
-        fresh = sample
+    def one_step(carry: tuple, part: Sample) -> tuple[tuple, jax.Array]:
+        actor, critic, going, valuing = carry
+        pi = optim.slope(actor, actor_loss, part, networks, cfg, when=going)
+        v = optim.slope(critic, critics.value_loss, part, networks.critic, when=valuing)
+        # One mean for both, because learners far apart wait for each.
+        (pi_grads, info), (v_grads, _) = pmean((pi, v))
+        going &= info["KL"] <= 1.5 * cfg.target_kl  # looks before it leaps
+        actor = optim.step(actor, pi_tx, pi_grads, when=going)
+        critic = optim.step(critic, v_tx, v_grads, when=valuing)
+        return (actor, critic, going, valuing), going
+
+    def one_pass(carry: tuple, k: jax.Array) -> tuple[tuple, jax.Array]:
+        (state, going), fresh = carry, sample
         if cfg.refresh_advantages:
             judged = critics.evaluate(state, rollout)
             fresh = Sample(*sample[:3], *judged.labels(state.return_norm, pmean))
-        parts = replay.minibatches(fresh, cfg.minibatches, key)
-        actor, steps, going = optim.descend_each(
-            *(state.actor, pi_tx, actor_loss, parts, networks, cfg),
-            go=going & (k < cfg.train_pi_iters),
-            accept=lambda info: info["KL"] <= 1.5 * cfg.target_kl,
-            pmean=pmean,
-        )
-        critic, _, _ = optim.descend_each(
-            *(state.critic, v_tx, critics.value_loss, parts, networks.critic),
-            go=k < cfg.train_v_iters,
-            pmean=pmean,
-        )
-        return (dataclasses.replace(state, actor=actor, critic=critic), going), steps
+        parts = replay.minibatches(fresh, cfg.minibatches, jax.random.fold_in(key, k))
+        going &= k < cfg.train_pi_iters
+        start = (state.actor, state.critic, going, k < cfg.train_v_iters)
+        (actor, critic, going, _), made = jax.lax.scan(one_step, start, parts)
+        return (dataclasses.replace(state, actor=actor, critic=critic), going), made
 
     k = jnp.arange(max(cfg.train_pi_iters, cfg.train_v_iters))
-    turns = (k, jax.random.split(key, len(k)))
-    (state, _), steps = jax.lax.scan(one_pass, (state, jnp.array(True)), turns)
-    return state, {"StopIter": steps.sum(), "LearningRate": cfg.pi_lr * decay}
+    (state, _), made = jax.lax.scan(one_pass, (state, jnp.array(True)), k)
+    return state, {"StopIter": made.sum(), "LearningRate": cfg.pi_lr * decay}
 
 
 def update(
@@ -177,10 +178,9 @@ def update(
 ) -> tuple[State, Metrics]:
     """From a rollout [T, N], both networks, pass by pass."""
     checks.batch(batch, "ppo", ("T", "N"))
-    networks = state.networks
     key, shuffle_key = jax.random.split(state.key)
     rollout = normalize.observations(state.obs_norm, batch)
-    old = networks.actor.apply(state.actor.params, rollout.obs)
+    old = state.networks.actor.apply(state.actor.params, rollout.obs)
     judged = critics.evaluate(state, rollout)
     start = dataclasses.replace(
         state,
@@ -191,9 +191,9 @@ def update(
     labels = judged.labels(start.return_norm, pmean)
     sample = Sample(rollout.obs, rollout.action, old, *labels)
     end, info = learn(start, rollout, sample, shuffle_key, pmean)
-    _, before = actor_loss(start.actor.params, sample, networks, state.config)
-    _, after = actor_loss(end.actor.params, sample, networks, state.config)
+    data = (sample, state.networks, state.config)
+    (_, before), (_, after) = (actor_loss(s.actor.params, *data) for s in (start, end))
     info |= after | {name: before[name] for name in ("LossPi", "Entropy")}
     info |= {"DeltaLossPi": after["LossPi"] - before["LossPi"]}
-    info |= critics.progress(start.critic, end.critic, sample, networks.critic)
+    info |= critics.progress(start.critic, end.critic, sample, state.networks.critic)
     return dataclasses.replace(end, updates=state.updates + 1), info | judged.metrics()

@@ -1,6 +1,7 @@
 """Steps in parameter space: gradient descent, polyak averaging, natural gradients."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from jaxtyping import Array, Float
 from jaxrl.types import Params, Pmean, Real, Tree
 
 Vector = Float[Array, " params"]
+Loss = Callable[..., tuple[jax.Array, Any]]
 
 
 @jax.tree_util.register_dataclass
@@ -35,7 +37,7 @@ def clipped_adam(lr: Real, max_norm: Real) -> optax.GradientTransformation:
 def descend(
     net: Net,
     tx: optax.GradientTransformation,
-    loss: Callable[..., tuple[jax.Array, Any]],
+    loss: Loss,
     *args: Any,
     pmean: Pmean,
 ) -> tuple[Net, Any]:
@@ -49,38 +51,21 @@ def _stepped(net: Net, tx: optax.GradientTransformation, grads: Params) -> Net:
     return Net(optax.apply_updates(net.params, updates), opt_state)
 
 
-def descend_each(
-    net: Net,
-    tx: optax.GradientTransformation,
-    loss: Callable[..., tuple[jax.Array, Any]],
-    parts: Any,
-    *args: Any,
-    go: jax.Array,
-    accept: Callable[[Any], jax.Array] | None = None,
-    pmean: Pmean,
-) -> tuple[Net, jax.Array, jax.Array]:
-    """A step for each of `parts`, as long as `go`; also how many, and `go` in the end.
+# The halves of a descent, for nets that descend side by side by one mean of all
 
-    Each step looks before it leaps: the first whose aux is not accepted is not made,
-    nor any after it. `accept` sees the mean over learners, so all stop together.
-    """
 
-    def step(net: Net, part: Any) -> tuple[Net, jax.Array]:
-        if accept is None:
-            return descend(net, tx, loss, part, *args, pmean=pmean)[0], jnp.array(True)
-        # One mean for both, because learners far apart wait for each.
-        slopes = jax.grad(loss, has_aux=True)(net.params, part, *args)
-        grads, aux = pmean(slopes)
-        moved, good = _stepped(net, tx, grads), accept(aux)
-        return jax.tree.map(lambda x, y: jnp.where(good, x, y), moved, net), good
+def slope(net: Net, loss: Loss, *args: Any, when: jax.Array) -> tuple[Params, Any]:
+    """The gradient and the aux of `loss(params, *args)`; unless `when`, zeros."""
+    seek = functools.partial(jax.grad(loss, has_aux=True), net.params, *args)
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(seek))
+    return jax.lax.cond(when, seek, lambda: zeros)
 
-    def visit(carry: tuple, part: Any) -> tuple[tuple, jax.Array]:
-        net, go = carry
-        net, go = jax.lax.cond(go, step, lambda net, _: (net, go), net, part)
-        return (net, go), go
 
-    (net, go), made = jax.lax.scan(visit, (net, go), parts)
-    return net, made.sum(), go
+def step(
+    net: Net, tx: optax.GradientTransformation, grads: Params, when: jax.Array
+) -> Net:
+    """One step of `tx` by gradients that all learners agree on; unless `when`, none."""
+    return jax.lax.cond(when, lambda: _stepped(net, tx, grads), lambda: net)
 
 
 def polyak(target: Tree, online: Tree, tau: Real) -> Tree:

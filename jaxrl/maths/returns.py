@@ -40,10 +40,11 @@ def gae(
 
 def standardize(advantage: jax.Array, pmean: Pmean) -> jax.Array:
     """Mean 0 and deviation 1 over the samples of all learners; equal ones become 0."""
-    # Measured from one of them first: the mean of equal ones is off by its rounding.
-    shifted = advantage - pmean(advantage.ravel()[0])
-    centred = shifted - pmean(shifted.mean())
-    return centred / (jnp.sqrt(pmean(jnp.mean(centred**2))) + 1e-8)
+    # The mean of equal ones is off by its rounding, so what is left of it goes too.
+    nearly = advantage - pmean(advantage.mean())
+    rest, square = pmean((nearly.mean(), jnp.mean(nearly**2)))
+    deviation = jnp.sqrt(jnp.maximum(square - rest**2, 0))
+    return (nearly - rest) / (deviation + 1e-8)
 
 
 def explained_variance(prediction: jax.Array, target: jax.Array) -> jax.Array:

@@ -94,20 +94,25 @@ class Devices:
 
 def _shared(learn: Learn, count: int, state: Any, batch: Any) -> tuple[Any, Any, Any]:
     alone = count * mpi.size() == 1
-    pmean: Pmean = mpi.pmean if count == 1 else _pmean
+    pmean = mpi.ordered_pmean() if count == 1 else _pmean()
     state, metrics = learn(state, batch, pmean=pmean)
     return state, metrics, None if alone else fingerprint(state)
 
 
-def _pmean(tree: Tree) -> Tree:
+def _pmean() -> Pmean:
     """Over the devices of all ranks."""
-    tree = jax.lax.pmean(tree, AXIS)
-    if mpi.size() == 1:
-        return tree
-    # One device of a rank speaks; the others receive its answer by their sum.
-    speaks = jax.lax.axis_index(AXIS) == 0
-    silent = functools.partial(jax.tree.map, jnp.zeros_like)
-    return jax.lax.psum(jax.lax.cond(speaks, mpi.pmean, silent, tree), AXIS)
+    over_ranks = mpi.ordered_pmean()
+
+    def pmean(tree: Tree) -> Tree:
+        tree = jax.lax.pmean(tree, AXIS)
+        if mpi.size() == 1:
+            return tree
+        # One device of a rank speaks; the others receive its answer by their sum.
+        speaks = jax.lax.axis_index(AXIS) == 0
+        silent = functools.partial(jax.tree.map, jnp.zeros_like)
+        return jax.lax.psum(jax.lax.cond(speaks, over_ranks, silent, tree), AXIS)
+
+    return pmean
 
 
 def fingerprint(tree: Any) -> jax.Array:

@@ -13,8 +13,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
+from jax.experimental.buffer_callback import buffer_callback
 from jax.flatten_util import ravel_pytree
 
 from jaxrl.parallel import launch
@@ -22,11 +24,7 @@ from jaxrl.parallel.launch import rank as rank
 from jaxrl.parallel.launch import size as size
 from jaxrl.parallel.stats import Stats, merge
 from jaxrl.parallel.watch import Watch
-from jaxrl.types import Tree
-
-# JAX hands larger arrays to a callback by way of its threads, which may all be waiting
-# for that very callback.
-INLINE_BYTES = 96 * 1024
+from jaxrl.types import Pmean, Tree, identity
 
 
 class Communicators(NamedTuple):
@@ -211,26 +209,50 @@ def scatter(rows: np.ndarray | None, shape: tuple[int, ...], dtype: Any) -> np.n
 # Inside a compiled update
 
 
-def pmean(tree: Tree) -> Tree:
-    """The mean over ranks, as a step of a program that JAX compiles."""
+def ordered_pmean() -> Pmean:
+    """The mean over ranks, as a step of the program in whose trace this is called."""
     if size() == 1:
-        return tree
-    flat, unravel = ravel_pytree(tree)
-    length = INLINE_BYTES // flat.dtype.itemsize
-    parts = [flat[i : i + length] for i in range(0, flat.size, length)]
-    # In order: two means that do not depend on each other must not change places in
-    # one rank only.
-    return unravel(io_callback(_mean, flat, *parts, ordered=True))
+        return identity
+    # Each mean takes the turn from the one before it and hands it on: two that do not
+    # depend on each other must not change places in one rank only.
+    turn = jax.new_ref(jnp.zeros((), int))
+
+    def pmean(tree: Tree) -> Tree:
+        flat, unravel = ravel_pytree(tree)
+        mean, turn[...] = _mean(flat, turn[...])
+        return unravel(mean)
+
+    return pmean
 
 
-def _mean(*parts: jax.Array) -> np.ndarray:
-    from mpi4py import MPI
+def _mean(flat: jax.Array, turn: jax.Array) -> tuple[jax.Array, jax.Array]:
+    shapes = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (flat, turn)
+    )
+    if jax.default_backend() == "cpu":
+        # On JAX's own memory: io_callback costs four times as much, and it receives
+        # large arrays by way of threads that may be waiting for this very callback.
+        mean = buffer_callback(_mean_in_place, shapes, has_side_effect=True)
+        return mean(flat, turn)
+    return io_callback(_mean_of_copies, shapes, flat, turn)
 
-    values = np.concatenate(parts)
+
+def _mean_in_place(_: Any, results: tuple, flat: Any, turn: Any) -> None:
+    mean, next_turn = map(np.asarray, results)
+    _allreduce(np.asarray(flat), mean)
+    next_turn[...] = np.asarray(turn)
+
+
+def _mean_of_copies(flat: jax.Array, turn: jax.Array) -> tuple[np.ndarray, jax.Array]:
+    mean = np.empty_like(flat)
+    _allreduce(np.asarray(flat), mean)
+    return mean, turn
+
+
+def _allreduce(values: np.ndarray, mean: np.ndarray) -> None:
     with excused():
-        _communicators().update.Allreduce(MPI.IN_PLACE, values)
-    values /= size()
-    return values
+        _communicators().update.Allreduce(values, mean)
+    mean /= size()
 
 
 def refuse_drift(fingerprints: np.ndarray, where: str) -> None:
