@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxrl import algos
@@ -74,6 +75,24 @@ def say(out: str) -> None:
         "greatest": mpi.greatest(rank, -rank),
     }
     Path(f"{out}.{rank}").write_text(json.dumps(found))
+
+
+def average() -> None:
+    """Means that do not depend on each other, ready at different times."""
+
+    def twelve(x: jax.Array) -> jax.Array:
+        pmean, found = mpi.ordered_pmean(), []
+        for i in range(12):
+            y = x
+            for _ in range(7 * i % 5):
+                y = jnp.tanh(y @ x)
+            found.append(pmean(i + mpi.rank() + 0 * y.sum()))
+        return jnp.stack(found)
+
+    program = jax.jit(twelve)
+    expected = np.arange(12) + (mpi.size() - 1) / 2
+    for _ in range(100):
+        np.testing.assert_allclose(program(np.full((300, 300), 0.01)), expected)
 
 
 def listed(tree):

@@ -146,6 +146,10 @@ def test_the_tools_say_the_same_to_every_rank(tmp_path, ranks):
         assert found["greatest"] == [ranks - 1, 0]
 
 
+def test_means_keep_their_order_however_many_threads_compute_them():
+    program("average", ranks=2, NPROC="4")
+
+
 def test_alone_the_tools_need_no_mpi():
     assert (mpi.rank(), mpi.size()) == (0, 1)
     assert mpi.broadcast({"a": 1}) == {"a": 1}

@@ -13,11 +13,13 @@ from pathlib import Path
 
 import jax
 import numpy as np
+import optax
 import pytest
 from test_train import events, jaxrl_command, small, train
 
 import jaxrl
 from jaxrl.cli.main import main
+from jaxrl.maths import optim
 from jaxrl.runs import checkpoint, directory
 from jaxrl.runs.columns import CLOCKS
 from jaxrl.runs.refusal import Refused
@@ -360,3 +362,27 @@ def test_a_nan_in_the_parameters_stops_the_run(tmp_path, monkeypatch, part):
     (path,) = tmp_path.glob("*/*")
     assert len(table(path)) == 1
     assert "nan" not in (path / "progress.csv").read_text()
+
+
+@pytest.mark.parametrize("algo", ALGOS)
+def test_a_gradient_that_is_not_finite_stops_the_run_at_once(
+    tmp_path, monkeypatch, algo
+):
+    """It comes with the last descent of an update, whose loss is of before it."""
+    on_policy = algo in ("vpg", "trpo", "ppo")
+    descents, first_update = (3, 64) if on_policy else (20, 40)
+    changes = {"train_v_iters": descents} if on_policy else {}
+    changes |= {"train_pi_iters": 0, "minibatches": 1} if algo == "ppo" else {}
+    stepped = optim._stepped
+
+    def spoiled(net, tx, grads):
+        ((_, made),) = optax.tree_utils.tree_get_all_with_path(net.opt_state, "count")
+        bad = jax.numpy.where(made == descents - 1, np.inf, 0)
+        return stepped(net, tx, jax.tree.map(lambda x: x + bad, grads))
+
+    monkeypatch.setattr(optim, "_stepped", spoiled)
+    told = f"is not finite at step {first_update}$"
+    with pytest.raises(FloatingPointError, match=told):
+        train(tmp_path, algo, "Pendulum-v1", epochs=4, **changes)
+    (path,) = tmp_path.glob("*/*")
+    assert table(path) == []

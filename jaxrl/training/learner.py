@@ -2,11 +2,13 @@
 
 import contextlib
 import ctypes
+import dataclasses
 import functools
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.parallel.devices import Devices, Learn
@@ -22,6 +24,30 @@ def replayed(algo: Algorithm, obs_size: int) -> Learn:
         return jax.lax.scan(update, state, unpack(rows, obs_size))
 
     return learn
+
+
+class Learned(NamedTuple):
+    """What a call of the learner comes to."""
+
+    state: Any
+    metrics: dict[str, np.ndarray]
+    finite: bool
+    """Whether all of the state is, but for settings, which may be infinite."""
+    fingerprints: np.ndarray | None
+    """One a device, where several learn."""
+
+
+def _examined(learn: Learn) -> Learn:
+    """Also says whether the new state is finite."""
+
+    def examined(state: Any, batch: Any, pmean: Pmean) -> tuple[Any, tuple]:
+        state, metrics = learn(state, batch, pmean=pmean)
+        learned = jax.tree.leaves(dataclasses.replace(state, config=None))
+        numbers = [x for x in learned if jnp.issubdtype(x.dtype, jnp.floating)]
+        finite = jnp.stack([jnp.isfinite(x).all() for x in numbers]).all()
+        return state, (metrics, finite)
+
+    return examined
 
 
 class Learner:
@@ -46,8 +72,8 @@ class Learner:
     def _compile(self) -> None:
         try:
             state, batch = self._shapes
-            program = self._devices.compile(self._learn, state, batch, self._axis)
-            self._program = program
+            learn = _examined(self._learn)
+            self._program = self._devices.compile(learn, state, batch, self._axis)
         except Exception as error:
             self._error: Exception | None = error
         else:
@@ -59,17 +85,15 @@ class Learner:
         """Whether it is compiled, waiting for so long if not."""
         return self._compiled.wait(seconds)
 
-    def __call__(
-        self, state: Any, batch: Any
-    ) -> tuple[Any, dict[str, np.ndarray], np.ndarray | None]:
-        """The state, its metrics, and where several learn their fingerprints."""
+    def __call__(self, state: Any, batch: Any) -> Learned:
         self._compiled.wait()
         if self._error:
             raise self._error
         parts = self._devices.split(batch, self._axis)
-        state, metrics, prints = self._program(state, parts)
+        state, (metrics, finite), prints = self._program(state, parts)
         values = {name: np.asarray(value) for name, value in metrics.items()}
-        return state, values, None if prints is None else np.atleast_1d(prints)
+        prints = None if prints is None else np.atleast_1d(prints)
+        return Learned(state, values, bool(np.all(finite)), prints)
 
 
 def _give_memory_back() -> None:

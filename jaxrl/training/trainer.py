@@ -252,15 +252,22 @@ class Trainer:
 
     def _update(self) -> None:
         start = time.perf_counter()
-        self.state, metrics, prints = self.learner(self.state, self._batch())
-        if prints is not None:
-            mpi.refuse_drift(prints, f"at step {self.taken}")
-        for name, value in metrics.items():
-            if not np.isfinite(value).all():
-                raise FloatingPointError(f"{name} is not finite at step {self.taken}")
-        self.logger.store(**metrics)
+        learned = self.learner(self.state, self._batch())
+        self.state = learned.state
+        if learned.fingerprints is not None:
+            mpi.refuse_drift(learned.fingerprints, f"at step {self.taken}")
+        self._refuse_nonsense(learned.metrics)
+        if not learned.finite:
+            self._refuse_nonsense(checkpoint.flatten(self.state))
+        self.logger.store(**learned.metrics)
         self.actor.follow(self.devices.single(self.state))
         self._spent["UpdateSeconds"] += time.perf_counter() - start
+
+    def _refuse_nonsense(self, values: dict[str, np.ndarray]) -> None:
+        for name, value in values.items():
+            # A setting may be infinite, where it is a limit.
+            if not name.startswith(".config") and not np.isfinite(value).all():
+                raise FloatingPointError(f"{name} is not finite at step {self.taken}")
 
     def _batch(self) -> Any:
         if isinstance(self.experience, Rollout):
@@ -374,10 +381,7 @@ class Trainer:
     def _shared(self) -> dict[str, Any]:
         """What is the same for all ranks."""
         state = checkpoint.flatten(self.state)
-        for name, leaf in state.items():
-            # A setting may be infinite, where it is a limit.
-            if not name.startswith(".config") and not np.isfinite(leaf).all():
-                raise FloatingPointError(f"{name} is not finite at step {self.taken}")
+        self._refuse_nonsense(state)
         return {
             "taken": self.taken,
             "epoch": self.epoch,
