@@ -337,6 +337,7 @@ def test_one_rank_in_trouble_ends_all_and_is_named(tmp_path, trouble, told):
     assert code not in (0, 2)
     assert re.search(told, err, re.DOTALL), err
     assert none_left_behind(tmp_path, 5)
+    assert (run_of(tmp_path) / "failure.txt").exists() == (trouble == "raises")
 
 
 @pytest.mark.mpi

@@ -32,21 +32,14 @@ def path_of(run: Run) -> Path:
 
 @contextlib.contextmanager
 def claimed(path: Path) -> Iterator[None]:
-    """Keeps all other processes out; leaves nothing where nothing was begun.
-
-    What went wrong, if something did, is left in the directory.
-    """
+    """Keeps all other processes out; leaves nothing where nothing was begun."""
     made = [p for p in (path, *path.parents) if not os.path.exists(p)]
     lock = _lock(path)
     try:
         for mark in FAILURE, PRUNED:
             (path / mark).unlink(missing_ok=True)  # of an earlier attempt
-        yield
-    except Refused:
-        raise
-    except Exception as error:
-        _note_failure(path, error)
-        raise
+        with failure_noted(path):
+            yield
     finally:
         if os.listdir(path) == [LOCK]:
             (path / LOCK).unlink()
@@ -55,12 +48,19 @@ def claimed(path: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def _note_failure(path: Path, error: Exception) -> None:
-    if not (path / "config.yaml").exists():
-        return
-    with contextlib.suppress(OSError):  # the disk may be full
-        cause = " ".join(str(error).split())
-        (path / FAILURE).write_text(f"{cause or type(error).__name__}\n")
+@contextlib.contextmanager
+def failure_noted(path: Path) -> Iterator[None]:
+    """What goes wrong, if something does, is left in the directory."""
+    try:
+        yield
+    except Refused:
+        raise
+    except Exception as error:
+        cause = " ".join(str(error).split()) or type(error).__name__
+        if (path / "config.yaml").exists():
+            with contextlib.suppress(OSError):  # the disk may be full
+                (path / FAILURE).write_text(f"{cause}\n")
+        raise
 
 
 def _lock(path: Path) -> int:

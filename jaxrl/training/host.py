@@ -30,8 +30,8 @@ def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Res
 
 
 def _claimed(path: Path) -> contextlib.AbstractContextManager[None]:
-    """By rank 0, which alone writes there."""
-    return contextlib.nullcontext() if mpi.rank() else directory.claimed(path)
+    """By rank 0, which alone writes there, unless another fails and says why."""
+    return directory.failure_noted(path) if mpi.rank() else directory.claimed(path)
 
 
 def resume(
