@@ -371,11 +371,14 @@ def test_a_gradient_that_is_not_finite_stops_the_run_at_once(
     """It comes with the last descent of an update, whose loss is of before it."""
     on_policy = algo in ("vpg", "trpo", "ppo")
     descents, first_update = (3, 64) if on_policy else (20, 40)
+    descents //= 2 if algo == "td3" else 1  # its actor waits
     changes = {"train_v_iters": descents} if on_policy else {}
     changes |= {"train_pi_iters": 0, "minibatches": 1} if algo == "ppo" else {}
     stepped = optim._stepped
 
     def spoiled(net, tx, grads):
+        if isinstance(net.params, tuple):
+            return stepped(net, tx, grads)  # critics, whom the actor's loss would show
         ((_, made),) = optax.tree_utils.tree_get_all_with_path(net.opt_state, "count")
         bad = jax.numpy.where(made == descents - 1, np.inf, 0)
         return stepped(net, tx, jax.tree.map(lambda x: x + bad, grads))
