@@ -111,7 +111,8 @@ def killed(algo: str, out: str, seconds: float, rng: random.Random) -> list[str]
         begun = (path / "config.yaml").exists()
         resumed = ["resume", str(path)] if begun else [*start, "--overwrite"]
         place = rng.choice(PLACES) if left > 0 else "none"
-        process = child(place, rng.randint(0, 4), resumed)
+        passes = rng.randint(0, 4) if place != "restore" else 0  # there is one a life
+        process = child(place, passes, resumed)
         try:
             limit = rng.uniform(0.5, seconds) if place == "random" else None
             error = process.communicate(timeout=limit)[1]

@@ -8,6 +8,7 @@ the rest as JSON.
 
 import dataclasses
 import functools
+import itertools
 import json
 import zipfile
 import zlib
@@ -21,9 +22,10 @@ from jaxrl.spaces import Box, Discrete
 
 # What a damaged file can raise, on its way through zip, NumPy and JSON.
 DAMAGE = (
-    *(KeyError, ValueError, TypeError, EOFError, RuntimeError, zipfile.BadZipFile),
-    zlib.error,
+    *(KeyError, ValueError, TypeError, EOFError, RuntimeError, MemoryError),
+    *(zipfile.BadZipFile, zlib.error),
 )
+LARGEST = 2**30  # bytes of its arrays; a small file can unfold to any size
 FORMAT = 1  # of the file; to be raised when an older jaxrl would misread it
 
 ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -106,6 +108,8 @@ class Policy:
                 Path(path).open("rb") as file,
                 np.load(file, allow_pickle=False) as held,
             ):
+                if sum(part.file_size for part in held.zip.infolist()) > LARGEST:
+                    raise ValueError
                 return cls._of(dict(held))
         except Newer:
             raise ValueError(f"{path} cannot be read: a newer jaxrl wrote it") from None
@@ -126,6 +130,8 @@ class Policy:
             action = Discrete(**discrete)
         elif "low" in arrays:
             action = Box(tuple(arrays.pop("low")), tuple(arrays.pop("high")))
+        if not all(map(_are_numbers, itertools.chain(*layers, arrays.values()))):
+            raise ValueError
         return cls(layers=layers, action=action, **about, **arrays)
 
     def _gaussian(
@@ -164,6 +170,10 @@ class Policy:
             return action
         draws = rng.standard_normal(action.shape, np.float32)
         return _clipped(action + self.noise * draws, 1)
+
+
+def _are_numbers(x: np.ndarray) -> bool:
+    return np.issubdtype(x.dtype, np.floating) and bool(np.isfinite(x).all())
 
 
 def _clipped(x: np.ndarray, limit: float) -> np.ndarray:

@@ -49,11 +49,12 @@ Fraction = Annotated[float, Range(0, 1)]
 Positive = Annotated[float, Range(0, math.inf, (False, False))]
 NonNegative = Annotated[float, Range(0, math.inf, (True, False))]
 Limit = Annotated[float, Range(0, math.inf, (False, True))]  # inf lifts it
-Count = Annotated[int, Range(0, math.inf, (True, False))]
-Size = Annotated[int, Range(1, math.inf, (True, False))]
-Auto = Annotated[int, Range(0, math.inf, (True, False), auto=True)]
-Ensemble = Annotated[int, Range(2, math.inf, (True, False))]
-Widths = tuple[Size, ...]
+MOST = 10**15  # beyond it a count is no longer exact as a real number
+Count = Annotated[int, Range(0, MOST)]
+Size = Annotated[int, Range(1, MOST)]
+Auto = Annotated[int, Range(0, 4096, auto=True)]
+Ensemble = Annotated[int, Range(2, MOST)]
+Widths = tuple[Annotated[int, Range(1, 32_768)], ...]
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)

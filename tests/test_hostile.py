@@ -140,6 +140,10 @@ def test_malformed_commands_are_refused_and_change_nothing(
         value = bad_value(known[name].hint, rng)
         words = ["train", algo, "--env", "Pendulum-v1", f"--{name}={value}"]
         refused(words, tmp_path, capsys)
+    numbers = [("--steps", "1e99"), ("--seed", "1" + "0" * 50), ("--seed", "9" * 5000)]
+    numbers += [("--hidden", "99999999999"), ("--devices", "100000")]
+    for words in numbers:
+        refused(["train", "ppo", "--env", "Pendulum-v1", *words], tmp_path, capsys)
     for word in ODD:
         refused([word or " "], tmp_path, capsys)
         refused(["train", word or " "], tmp_path, capsys)

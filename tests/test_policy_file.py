@@ -157,6 +157,29 @@ def test_a_damaged_file_is_refused_or_harmless(key, tmp_path):
     assert sentences == {f"{path} holds no policy, or a damaged one"}
 
 
+@pytest.mark.parametrize("weight", [np.nan, np.inf, 1j])
+def test_weights_that_are_no_numbers_are_refused(key, tmp_path, weight):
+    path = tmp_path / "policy.npz"
+    saved(trained(ppo, ASYMMETRIC, key), ASYMMETRIC, path)
+    with np.load(path) as held:
+        arrays = dict(held)
+    np.savez(path, **arrays | {"weight_0": arrays["weight_0"] * weight})
+    with pytest.raises(ValueError, match=r"holds no policy, or a damaged one$"):
+        Policy.load(path)
+
+
+def test_a_small_file_cannot_fill_the_memory(key, tmp_path, monkeypatch):
+    path = tmp_path / "policy.npz"
+    saved(trained(ppo, ASYMMETRIC, key), ASYMMETRIC, path)
+    with np.load(path) as held:
+        arrays = dict(held)
+    monkeypatch.setattr("jaxrl.policy.LARGEST", 10**6)
+    np.savez_compressed(path, **arrays | {"log_std": np.zeros(10**6)})
+    assert path.stat().st_size < 10**5
+    with pytest.raises(ValueError, match=r"holds no policy, or a damaged one$"):
+        Policy.load(path)
+
+
 def test_a_pickle_is_not_opened(tmp_path):
     trap = np.array([{"anything": "at all"}], dtype=object)
     np.savez(tmp_path / "policy.npz", about=trap, allow_pickle=True)

@@ -166,6 +166,33 @@ def test_before_the_first_checkpoint_it_begins_anew(tmp_path, monkeypatch, capsy
     assert "no checkpoint yet" in capsys.readouterr().out
 
 
+def test_begun_anew_it_keeps_its_settings_and_what_is_not_its_own(
+    tmp_path, monkeypatch
+):
+    at_step(monkeypatch, 70, kill)
+    with pytest.raises(Killed):
+        train(tmp_path, "sac", "Pendulum-v1")
+    (path,) = tmp_path.glob("*/*")
+    (path / "notes.txt").write_text("mine")
+    with monkeypatch.context() as patch:
+        patch.setattr(host.Trainer, "start", lambda *_: kill(None))
+        with pytest.raises(Killed):
+            jaxrl.resume(path, screen=False)
+    assert not (path / "progress.csv").exists()
+    assert len(jaxrl.resume(path, screen=False).history) == 2
+    assert (path / "notes.txt").read_text() == "mine"
+
+
+def test_killed_beyond_its_end_it_still_goes_there(tmp_path, monkeypatch):
+    one = train(tmp_path / "a", "ppo", "CartPole-v1", steps=128)
+    undisturbed = jaxrl.resume(one.directory, 256, screen=False)
+    two = train(tmp_path / "b", "ppo", "CartPole-v1", steps=128)
+    at_step(monkeypatch, 200, kill)
+    with pytest.raises(Killed):
+        jaxrl.resume(two.directory, 256, screen=False)
+    assert_same(jaxrl.resume(two.directory, screen=False), undisturbed)
+
+
 def test_a_finished_run_is_left_as_it_is(tmp_path, capsys):
     done = train(tmp_path, "vpg", "Pendulum-v1")
     assert_same(jaxrl.resume(done.directory), done)
@@ -259,6 +286,37 @@ def test_a_damaged_file_is_never_believed(two_checkpoints, tmp_path, damage):
         unfinished = damage == "deleted" and file.name == checkpoint.MANIFEST
         assert unfinished or f"checkpoint {newer} is damaged" in complaints[0]
         shutil.rmtree(copy)
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_next(two_checkpoints, tmp_path):
+    original, (older, newer) = two_checkpoints
+    copy = tmp_path / "copy"
+    shutil.copytree(original, copy)
+    (copy / "checkpoints" / newer / checkpoint.MANIFEST).write_text("{bad")
+    jaxrl.resume(copy, screen=False)
+    saved, complaints = checkpoint.newest(copy)
+    assert saved.content["taken"] == 120
+    assert not complaints
+    assert {p.name for p in (copy / "checkpoints").iterdir()} == {older, "3"}
+
+
+def test_from_a_sound_end_it_goes_on_though_what_followed_is_damaged(tmp_path):
+    path = train(tmp_path, "td3", "Pendulum-v1", steps=60).directory
+    jaxrl.resume(path, 120, screen=False)
+    (path / "checkpoints" / "2" / checkpoint.MANIFEST).write_text("{bad")
+    assert len(jaxrl.resume(path, 180, screen=False).history) == 3
+
+
+@pytest.mark.parametrize("name", ["models", "replay", "tb", "checkpoints", "models/60"])
+def test_a_link_cannot_lead_a_run_outside(two_checkpoints, tmp_path, name):
+    copy, outside = tmp_path / "copy", tmp_path / "outside"
+    shutil.copytree(two_checkpoints[0], copy)
+    (copy / name).rename(outside)
+    (copy / name).symlink_to(outside)
+    before = set(outside.rglob("*"))
+    with pytest.raises(Refused, match="is a link"):
+        jaxrl.resume(copy, 600, screen=False)
+    assert set(outside.rglob("*")) == before
 
 
 def test_if_all_are_damaged_it_says_so_and_touches_nothing(two_checkpoints, tmp_path):

@@ -146,14 +146,21 @@ def test_what_is_inside_of_a_run_is_no_run(tmp_path):
     assert [run.path for run in reading.find([str(tmp_path / "[ppo]")])] == [path]
 
 
+WRONG_ENV = "{algo: ppo, env: 5, exp_name: x, seed: 0, settings: {max_ep_len: 9}}"
+
+
 @pytest.mark.parametrize(
     ("file", "content", "sentence"),
     [
         ("config.yaml", "{", "is not YAML"),
-        ("config.yaml", "env: Hopper-v4", "has no algo, env"),
-        ("config.yaml", "", "has no algo"),
-        ("progress.csv", "a,b\n1,2,3\n", "each row must hold 2 numbers"),
-        ("progress.csv", "a,b\n1,x\n", "each row must hold 2 numbers"),
+        ("config.yaml", "env: Hopper-v4", "has no right algo, env"),
+        ("config.yaml", "", "has no right algo"),
+        ("config.yaml", WRONG_ENV, "has no right env$"),
+        ("progress.csv", "a,b\n1,2,3\n", "each row must hold a number"),
+        ("progress.csv", "a,b\n1,x\n", "each row must hold a number"),
+        ("progress.csv", f"a\n{'1' * 200_000}\n", "each row must hold a number"),
+        ("progress.csv", "a,b\n1,2\n", "it has no numbers of steps"),
+        ("progress.csv", "TotalEnvInteracts\n1e29\n", "it has no numbers of steps"),
         ("progress.csv", b"\xff\xfe\x00\n", "cannot read"),
     ],
 )

@@ -37,8 +37,10 @@ class Parser(argparse.ArgumentParser):
     def parse(self, words: list[str]) -> argparse.Namespace:
         given, strangers = self.parse_known_args([_underscored(word) for word in words])
         if strangers:
-            options = [o for action in self._actions for o in action.option_strings]
-            hint = suggestion(strangers[0], options) or "; --help lists all options"
+            every = [o for action in self._actions for o in action.option_strings]
+            options = [option[2:] for option in every if option.startswith("--")]
+            hint = suggestion(strangers[0].lstrip("-"), options)
+            hint = hint.replace("mean '", "mean '--") or "; --help lists all options"
             raise Refused(f"{strangers[0]!r} is not an option{hint}")
         return given
 
@@ -102,9 +104,9 @@ def seed(text: str) -> int:
 
 
 def _whole(text: str, least: int) -> int:
-    if not text.isdecimal() or int(text) < least:
-        rule = f"must be a whole number from {least} on"
-        raise Wrong(f"is {text!r}, but {rule}")
+    rule = f"must be a whole number from {least} on"
+    if not text.isdecimal() or not least <= float(text) <= 1e15:
+        raise Wrong(f"is {text[:40]!r}, but {rule}")
     return int(text)
 
 

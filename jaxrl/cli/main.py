@@ -61,7 +61,7 @@ def main(argv: list[str] | None = None) -> int:
     except (Refused, launch.Unable) as refusal:
         return _stopped(2, str(refusal))
     except FloatingPointError as error:
-        return _stopped(1, f"stopped, because {error}; the last checkpoint is kept")
+        return _stopped(1, f"stopped, because {error}; no checkpoint holds it")
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         return _stopped(1, f"stopped: {error.strerror or error}{where}")

@@ -118,7 +118,9 @@ class Environments:
         env = self.envs[i]
         if "state" in origin:
             env.unwrapped.np_random.bit_generator.state = origin["state"]
-        return np.ravel(env.reset(seed=origin.get("seed"))[0])
+        obs = np.ravel(env.reset(seed=origin.get("seed"))[0])
+        refuse_nan("observation", obs)
+        return obs
 
     def take_finished(self) -> list[Episode]:
         """The episodes finished since the last call."""

@@ -45,8 +45,8 @@ def _paces(out: Path) -> dict[tuple[str, str], float]:
     """Steps a second by algorithm and environment, and by algorithm alone."""
     found: dict[tuple[str, str], list[float]] = {}
     for record in _runs(out):
-        if record.progress:
-            pace = float(statistics.median(record.progress["StepsPerSecond"]))
+        if len(paces := record.progress.get("StepsPerSecond", ())):
+            pace = float(statistics.median(paces))
             for env in record.config["env"], "":
                 found.setdefault((record.config["algo"], env), []).append(pace)
     return {key: statistics.median(paces) for key, paces in found.items()}

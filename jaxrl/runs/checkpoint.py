@@ -56,17 +56,22 @@ class Saved(NamedTuple):
     first: int = 0
     segments: Mapping[Segment, str] = {}
     """Where the rows stand, with the sum of each file."""
+    number: int = 0
+    """Of the checkpoint it was read from."""
 
 
 class Store:
     """Writes the checkpoints of one run, one at a time beside the training.
 
-    The newest `keep` stay. `segments` are those of the checkpoint it went on from;
-    they are never written again, so their sums are kept.
+    The newest `keep` stay. The rows of the checkpoint it goes on from are never written
+    again, so their sums are kept; checkpoints after that one are damaged.
     """
 
-    def __init__(self, run: Path, keep: int, segments: Mapping[Segment, str]) -> None:
-        self._run, self._keep, self._segments = run, keep, dict(segments)
+    def __init__(self, run: Path, keep: int, origin: Saved | None) -> None:
+        self._run, self._keep = run, keep
+        self._segments = dict(origin.segments) if origin else {}
+        sound = origin.number if origin else 0
+        self._damaged = [n for n in saved_checkpoints(run) if n > sound]
         self._thread = concurrent.futures.ThreadPoolExecutor(1)
         self._last: concurrent.futures.Future[None] | None = None
         self._next = max(saved_checkpoints(run), default=0) + 1
@@ -104,7 +109,7 @@ class Store:
             ) from error
 
     def _write_all(self, number: int, saved: Saved, capacity: int) -> None:
-        path = self._run / "checkpoints" / str(number)
+        path = _place(self._run, number)
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(parents=True)
         rest = _save_arrays(path / "arrays", saved.content)
@@ -133,18 +138,23 @@ class Store:
 
     def _prune(self) -> None:
         """Removes old checkpoints, and rows that none of those kept needs."""
-        for number in saved_checkpoints(self._run)[: -self._keep]:
-            path = self._run / "checkpoints" / str(number)
+        sound = [n for n in saved_checkpoints(self._run) if n not in self._damaged]
+        for number in (*self._damaged, *sound[: -self._keep]):
+            path = _place(self._run, number)
             (path / MANIFEST).unlink(missing_ok=True)  # first, so it is never half
             shutil.rmtree(path, ignore_errors=True)
-        needed = {
-            Path(name).name
-            for number in saved_checkpoints(self._run)
-            for name in _manifest(self._run / "checkpoints" / str(number))
-        }
+        self._damaged = []
+        needed = set().union(*map(self._rows_of, sound[-self._keep :]))
         for file in (self._run / "replay").glob("*.npy"):
             if file.name not in needed:
                 file.unlink()
+
+    def _rows_of(self, number: int) -> set[str]:
+        """Names of the files that a checkpoint needs; none, if it cannot say."""
+        try:
+            return {Path(x).name for x in _manifest(_place(self._run, number))}
+        except Damaged:  # an old one, from which nobody went on
+            return set()
 
 
 def newest(run: Path) -> tuple[Saved | None, list[str]]:
@@ -152,11 +162,16 @@ def newest(run: Path) -> tuple[Saved | None, list[str]]:
     complaints: list[str] = []
     for number in reversed(saved_checkpoints(run)):
         try:
-            return _read(run, run / "checkpoints" / str(number)), complaints
+            saved = _read(run, _place(run, number))
+            return saved._replace(number=number), complaints
         except Exception as damage:  # whatever a stranger's file can do
             reason = " ".join(str(damage).split())[:200]
             complaints.append(f"checkpoint {number} is damaged: {reason}")
     return None, complaints
+
+
+def _place(run: Path, number: int) -> Path:
+    return run / "checkpoints" / str(number)
 
 
 def _read(run: Path, path: Path) -> Saved:

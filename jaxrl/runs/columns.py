@@ -10,6 +10,7 @@ AFTER = (
     *("DeltaLossPi", "DeltaLossV", "Entropy", "KL", "ClipFrac", "StopIter"),
     "BacktrackIters",
 )
+STEPS = "TotalEnvInteracts"
 RETURNS = ("AverageTestEpRet", "AverageEpRet")  # the first one that a run has counts
 CLOCKS = ("Time", "StepsPerSecond", "EnvSeconds", "ActSeconds", "UpdateSeconds")
 
@@ -25,6 +26,6 @@ def columns(
     spread |= {"EpRet", "TestEpRet"}
     lengths = ["TestEpRet", "EpLen", "TestEpLen"] if tests else ["EpLen"]
     names = ["Epoch", "EpRet", *lengths, *(n for n in BEFORE if n in metrics)]
-    names += ["TotalEnvInteracts", *(n for n in AFTER if n in metrics)]
+    names += [STEPS, *(n for n in AFTER if n in metrics)]
     names += sorted(n for n in metrics if n not in (*names, "LearningRate"))
     return [*names, "LearningRate", *CLOCKS], spread

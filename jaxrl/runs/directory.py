@@ -4,13 +4,14 @@ import contextlib
 import dataclasses
 import fcntl
 import importlib.metadata
+import itertools
 import json
 import os
 import platform
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,11 @@ from jaxrl.runs.refusal import Refused
 from jaxrl.runs.spec import OWN, Run, make
 from jaxrl.types import EnvSpec
 
+# What a run writes, beside its settings.
+WRITTEN = (
+    *("progress.csv", "tb", "checkpoints", "replay", "models", "videos", "wandb"),
+    *(FAILURE, PRUNED),
+)
 PACKAGES = ("jaxrl", "jax", "jaxlib", "flax", "optax", "gymnasium", "mujoco", "numpy")
 
 
@@ -36,6 +42,7 @@ def claimed(path: Path) -> Iterator[None]:
     made = [p for p in (path, *path.parents) if not os.path.exists(p)]
     lock = _lock(path)
     try:
+        _refuse_links(path)
         for mark in FAILURE, PRUNED:
             (path / mark).unlink(missing_ok=True)  # of an earlier attempt
         with failure_noted(path):
@@ -82,6 +89,15 @@ def _lock(path: Path) -> int:
     raise Refused(f"another process is writing {path}; wait for its end")
 
 
+def _refuse_links(path: Path) -> None:
+    """What a run writes or removes must be in its directory, whoever made that."""
+    own = [path / name for name in WRITTEN]
+    inside = (entry for place in own if place.is_dir() for entry in place.iterdir())
+    for entry in itertools.chain(own, inside):
+        if entry.is_symlink():
+            raise Refused(f"{entry} is a link; what a run writes must be in its place")
+
+
 def _unwritable(path: Path, reason: object) -> Refused:
     reason = getattr(reason, "strerror", None) or reason
     return Refused(f"cannot write to {path}: {reason}; choose another --out")
@@ -90,7 +106,7 @@ def _unwritable(path: Path, reason: object) -> Refused:
 def _try_lock(path: Path) -> int | None:
     """The open lock, or None if another process holds or has just removed it."""
     path.mkdir(parents=True, exist_ok=True)
-    lock = os.open(path / LOCK, os.O_CREAT | os.O_RDWR)
+    lock = os.open(path / LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW)
     with contextlib.suppress(BlockingIOError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(lock).st_ino == os.stat(path / LOCK).st_ino:
@@ -109,7 +125,16 @@ def refuse_run(path: Path) -> None:
 
 
 def clear(path: Path) -> None:
-    for entry in _entries(path):
+    _remove(_entries(path))
+
+
+def begin_anew(path: Path) -> None:
+    """Removes what a run wrote; its settings stay, and whatever a user put there."""
+    _remove([path / name for name in WRITTEN if (path / name).exists()])
+
+
+def _remove(entries: Iterable[Path]) -> None:
+    for entry in entries:
         shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
 
@@ -137,7 +162,7 @@ def config_text(path: Path) -> str:
         ) from None
 
 
-def read(text: str, steps: int | None = None, **changes: Any) -> Run:
+def read(text: str, **changes: Any) -> Run:
     """The run that a config.yaml describes, with changes."""
     try:
         known = parsed(text)
@@ -146,13 +171,28 @@ def read(text: str, steps: int | None = None, **changes: Any) -> Run:
         algo, env = known["algo"], known["env"]
     except (ValueError, KeyError, TypeError, AttributeError):
         raise Refused("config.yaml does not describe a run") from None
-    run = make(algo, env, given)
-    if steps is None:
-        return run
-    # A decay that ended with the run ends with the longer one.
-    if given.get("total_updates") == run.total_steps / run.data.steps_per_epoch:
-        del given["total_updates"]
-    return make(algo, env, given | {"steps": steps})
+    return make(algo, env, given)
+
+
+def longer(run: Run, steps: int) -> Run:
+    """With another end; a decay that ended with the run ends with the longer one."""
+    given = settings(run)
+    own = {name: given[name] for name in OWN if name in given} | given["settings"]
+    if own.get("total_updates") == run.total_steps / run.data.steps_per_epoch:
+        del own["total_updates"]
+    return make(run.algo, run.env, own | {"steps": steps})
+
+
+def later_end(run: Run, config: str) -> int | None:
+    """The steps in a config.yaml that describes the run made longer; else none."""
+    try:
+        now = read(config)
+    except Refused:
+        return None
+    if now.steps <= run.total_steps:
+        return None
+    same = settings(longer(run, now.steps)) == settings(now)
+    return now.steps if same else None
 
 
 def description(described: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxrl.runs import reading
+from jaxrl.runs.columns import STEPS
 from jaxrl.runs.reading import Record
 from jaxrl.runs.refusal import Refused
 
@@ -41,7 +42,7 @@ def overview(path: Path) -> Overview:
 def glance(record: Record) -> Overview:
     """Of a run that can be read, without its age and size."""
     progress = record.progress
-    steps = progress.get("TotalEnvInteracts", np.zeros(1))
+    steps = progress.get(STEPS, np.zeros(1))
     returns = reading.returns(progress)
     known = returns[~np.isnan(returns)]
     return Overview(

@@ -18,7 +18,7 @@ import numpy as np
 import yaml
 
 from jaxrl.policy import Policy
-from jaxrl.runs.columns import RETURNS
+from jaxrl.runs.columns import RETURNS, STEPS
 from jaxrl.runs.refusal import Refused
 
 CHECKPOINTS = ("last", "best")  # models with a name; others go by their step
@@ -27,7 +27,8 @@ LOCK = ".lock"  # held by the process that writes the run
 FAILURE = "failure.txt"  # what ended it before its time
 PRUNED = "pruned.txt"  # why a search gave it up
 MANIFEST = "manifest.json"  # of a checkpoint, written last
-NEEDED = ("algo", "env", "exp_name", "seed", "max_ep_len")  # of a config.yaml
+NEEDED = {"algo": str, "env": str, "exp_name": str, "seed": int, "max_ep_len": int}
+"""What a config.yaml says at least."""
 
 
 State = Literal["running", "finished", "failed", "pruned", "interrupted"]
@@ -76,7 +77,7 @@ class Record:
         checkpoints = self.path / "checkpoints"
         newest = [checkpoints / str(n) for n in saved_checkpoints(self.path)[-1:]]
         kept = _columns(newest[0] / "progress.csv") if newest else {}
-        if kept and kept["TotalEnvInteracts"][-1] >= self.total_steps:
+        if kept and kept[STEPS][-1] >= self.total_steps:
             return "finished"
         if (self.path / FAILURE).exists():
             return "failed"
@@ -164,13 +165,14 @@ def record(directory: str | os.PathLike[str]) -> Record:
         raise Refused(f"{path} is a file; name the directory of the run")
     if not os.path.isdir(path):
         raise Refused(f"there is no directory {path}")
-    if not os.path.exists(file):
-        inside = [found.name for found in _runs_under(path)]
+    if not os.path.isfile(file):
+        near = [*path.glob("*/config.yaml"), *path.glob("*/*/config.yaml")]
+        inside = [found.parent.name for found in sorted(near)]
         hint = f"; it holds {', '.join(inside[:3])}" if inside else ""
         raise Refused(f"{path} is not the directory of a run: no config.yaml{hint}")
     config = yaml_in(file)
     if missing := _missing(config):
-        raise Refused(f"{file} is damaged: it has no {', '.join(missing)}")
+        raise Refused(f"{file} is damaged: it has no right {', '.join(missing)}")
     return Record(path, config)
 
 
@@ -198,7 +200,11 @@ def _missing(config: Any) -> list[str]:
     own = config if isinstance(config, dict) else {}
     settings = own.get("settings")
     known = own | settings if isinstance(settings, dict) else {}
-    return [name for name in NEEDED if known.get(name) in (None, "")]
+    return [
+        name
+        for name, kind in NEEDED.items()
+        if type(known.get(name)) is not kind or known[name] == ""
+    ]
 
 
 def find(patterns: Iterable[str]) -> list[Record]:
@@ -233,20 +239,23 @@ def _runs_under(path: Path) -> list[Path]:
 
 
 def _columns(path: Path) -> dict[str, np.ndarray]:
+    if not path.exists():
+        return {}
     try:
-        text = path.read_text()
+        text = path.read_text() if path.is_file() else ""
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(f"cannot read {path}: {error}") from None
     whole = text[: text.rfind("\n") + 1]  # a last line without its end is being written
-    header, *rows = csv.reader(whole.splitlines()) if whole else [[]]
-    if not rows:
-        return {}
     try:
+        header, *rows = csv.reader(whole.splitlines()) if whole else [[]]
         table = np.array([[float(cell or "nan") for cell in row] for row in rows])
-        return dict(zip(header, table.T, strict=True))
-    except ValueError:
+        found = dict(zip(header, table.T, strict=True)) if rows else {}
+    except (ValueError, csv.Error):
         raise Refused(
-            f"{path} is damaged: each row must hold {len(header)} numbers"
+            f"{path} is damaged: each row must hold a number for each column"
         ) from None
+    if found and not np.all(np.abs(found.get(STEPS, np.inf)) < 1e18):
+        raise Refused(f"{path} is damaged: it has no numbers of steps, {STEPS}")
+    return found

@@ -233,10 +233,10 @@ def _from_text(text: str, hint: Any) -> Any:
             return text
         if hint is float:
             return number
+        if not number.is_integer():
+            return text
         # Exactly, where it is written so; 1e6 is a whole number too.
-        if re.fullmatch(r"[+-]?\d+", text):
-            return int(text)
-        return int(number) if number.is_integer() else text
+        return int(text) if re.fullmatch(r"[+-]?\d+", text) else int(number)
     return text
 
 

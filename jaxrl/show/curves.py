@@ -17,12 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrl.runs import reading
-from jaxrl.runs.columns import RETURNS
+from jaxrl.runs.columns import RETURNS, STEPS
 from jaxrl.runs.reading import Record
 from jaxrl.runs.refusal import Refused, suggestion
 from jaxrl.show import statistics
 
-STEPS = "TotalEnvInteracts"
 PERFORMANCE = "Performance"  # of the test episodes, or else of the training's
 SPINUP = Path(__file__).with_name("spinup.csv")
 

@@ -51,25 +51,35 @@ def resume(
         saved, complaints = checkpoint.shared(found)
         if saved is None and complaints:
             raise Refused("; ".join(["there is nothing to go on from", *complaints]))
-        run = directory.read(saved.config if saved else config, steps)
+        run = directory.read(saved.config if saved else config)
         if saved and steps is not None:
-            _refuse_other_end(path, saved, steps, complaints)
-        trainer = Trainer(run, path, on_epoch)
-        notes = [*complaints, *_notes(run, saved, config)]
+            _refuse_other_end(path, run, saved, steps, complaints)
+        end = _end(run, saved, config) if steps is None else steps
+        longer = run if end is None else directory.longer(run, end)
+        trainer = Trainer(longer, path, on_epoch)
+        notes = [*complaints, *_notes(longer, saved, config)]
         if saved is None and mpi.rank() == 0:
-            directory.clear(path)
+            directory.begin_anew(path)
         return trainer.start(saved, screen, notes)
 
 
+def _end(run: Run, saved: Saved | None, config: str) -> int | None:
+    """Where a run that is complete was going on to when it was killed."""
+    if saved is None or not is_complete(run, saved):
+        return None
+    return directory.later_end(run, config)
+
+
 def _refuse_other_end(
-    path: Path, saved: Saved, steps: int, complaints: list[str]
+    path: Path, run: Run, saved: Saved, steps: int, complaints: list[str]
 ) -> None:
     if steps < saved.content["taken"]:
         raise Refused(
             f"{path} has taken {saved.content['taken']} steps already; --steps "
             "counts from the beginning of the run"
         )
-    if complaints:  # what was a decay until the old end would be another from here
+    # What was a decay until the old end would be another from before it.
+    if complaints and not is_complete(run, saved):
         raise Refused("; ".join([*complaints, "resume it without --steps first"]))
 
 

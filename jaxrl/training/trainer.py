@@ -17,6 +17,7 @@ import jax
 import numpy as np
 
 from jaxrl import checks, envs
+from jaxrl.envs.gym import Stepped
 from jaxrl.parallel import launch, mpi
 from jaxrl.parallel.devices import Devices
 from jaxrl.runs import checkpoint, directory, reading
@@ -161,7 +162,7 @@ class Trainer:
         directory.forget_after(self.path, self.taken)
         checkpoint.replace(self.path / "config.yaml", self._config)
         checkpoint.replace(self.path / "progress.csv", progress)
-        self.store = Store(self.path, self.run.keep, saved.segments if saved else {})
+        self.store = Store(self.path, self.run.keep, saved)
         self.csv = Csv(self.path / "progress.csv")
         self.board = Board(self.path / "tb", self.taken)
         settings = reading.determining(directory.settings(self.run))
@@ -243,12 +244,18 @@ class Trainer:
                 chance[random:] = action[random:]
             action = chance
         acted = time.perf_counter()
-        self.experience.insert(obs, action, self.envs.step(action))
+        self.experience.insert(obs, action, self._stepped(action))
         self._spent["ActSeconds"] += acted - start
         self._spent["EnvSeconds"] += time.perf_counter() - acted
         self.taken += self.share.at_once
         if self.screen:
             self.screen.progress(self.taken)
+
+    def _stepped(self, action: np.ndarray) -> Stepped:
+        try:
+            return self.envs.step(action)
+        except FloatingPointError as error:
+            raise FloatingPointError(f"{error} at step {self.taken}") from None
 
     def _update(self) -> None:
         start = time.perf_counter()
