@@ -166,7 +166,7 @@ def report(algos: list[str]) -> bool:
     good = True
     print("| algorithm | kills | of these " + " | ".join(PLACES[1:]), end=" ")
     print("| runs | as if undisturbed |")
-    print("| --- " * (len(PLACES) + 4) + "|")
+    print("| --- " * (len(PLACES) + 3) + "|")
     for algo in algos:
         rows = [row for row in finished() if row["algo"] == algo]
         where = " ".join(row["where"] for row in rows).split()
