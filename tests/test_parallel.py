@@ -336,6 +336,7 @@ def test_one_rank_in_trouble_ends_all_and_is_named(tmp_path, trouble, told):
     code, _, err = ended(process, 60)
     assert code not in (0, 2)
     assert re.search(told, err, re.DOTALL), err
+    assert "\0" not in err
     assert none_left_behind(tmp_path, 5)
     assert (run_of(tmp_path) / "failure.txt").exists() == (trouble == "raises")
 
@@ -362,19 +363,46 @@ def begun(words, out, ranks=1):
     return process
 
 
-def test_ctrl_c_saves_and_ends_all(tmp_path):
+@pytest.mark.parametrize(
+    "sent", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.mpi)]
+)
+def test_a_signal_saves_and_ends_all_and_is_named(tmp_path, sent):
     process = begun(train_words(tmp_path, num_procs=2, steps=10**6), tmp_path)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     since = time.monotonic()
     code, said, err = ended(process)
-    assert code == 128 + signal.SIGINT, err
+    assert code == 128 + sent, err
     assert time.monotonic() - since < 5
-    assert "saved; go on with" in said
+    assert f"stopped by {sent.name} and saved; go on with" in said
     assert none_left_behind(tmp_path, 5)
     saved, complaints = checkpoint.newest(run_of(tmp_path))
     assert saved.content["taken"] >= 48
     assert len(saved.content["ranks"]) == 1
     assert not complaints
+
+
+@pytest.mark.mpi
+def test_under_an_mpirun_of_the_users_sigusr1_saves(tmp_path):
+    process = begun(train_words(tmp_path, steps=10**6), tmp_path, ranks=2)
+    process.send_signal(signal.SIGUSR1)
+    _, said, _ = ended(process)
+    assert "stopped by SIGUSR1 and saved; go on with" in said
+    assert none_left_behind(tmp_path, 5)
+
+
+def test_a_killed_mpirun_is_told(tmp_path):
+    process = begun(train_words(tmp_path, num_procs=2, steps=10**6), tmp_path)
+    (mpirun,) = children_of(process.pid)
+    os.kill(mpirun, signal.SIGKILL)
+    code, _, err = ended(process)
+    assert code == 128 + signal.SIGKILL
+    assert err == "jaxrl: mpirun was killed by SIGKILL; all end\n"
+    assert none_left_behind(tmp_path, 5)
+
+
+def children_of(process):
+    found = subprocess.run(["pgrep", "-P", str(process)], capture_output=True)
+    return [int(number) for number in found.stdout.split()]
 
 
 @pytest.mark.parametrize(
@@ -444,6 +472,9 @@ def test_open_mpis_banners_give_way_to_a_line():
     strange = [rule, "There are not enough slots\n", rule]
     assert list(launch.without_banners(strange)) == ["There are not enough slots\n"]
     assert list(launch.without_banners([rule, "cut\n"])) == ["cut\n"]
+    assert list(launch.without_banners(["\0", "\0" + rule, left, "\0" + rule])) == [
+        told
+    ]
 
 
 # Two hosts: two network namespaces joined by a cable of their own

@@ -43,7 +43,7 @@ def launched(words: list[str], ranks: int, threads: int = 0) -> int:
             while (code := job.wait(0.1)) is None:
                 if stop.signal and not asked:
                     asked = True
-                    job.stop()
+                    job.stop(stop.signal)
         except BaseException:
             job.kill()
             raise
@@ -63,7 +63,8 @@ def report(result: "Result") -> int:
     """Says where the run is and what can be done with it; the exit code."""
     path = shlex.quote(str(result.directory))
     if result.stopped_by:
-        print(f"\nstopped by {result.stopped_by.name} and saved; go on with")
+        heard = launch.heard_by_all(result.stopped_by)
+        print(f"\nstopped by {heard} and saved; go on with")
         print(f"  jaxrl resume {path}", flush=True)
         if launch.rank():
             time.sleep(launch.MOURNING)

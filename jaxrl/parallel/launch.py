@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -28,6 +29,7 @@ LOCAL_SIZE = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER
 THREADS = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 VERBOSE = "--verbose-ranks"  # of the commands that start runs
 LIVE = "JAXRL_LIVE"  # whether what is printed ends on a terminal
+HEARD = "JAXRL_HEARD"  # the file that names the signal which the launcher heard
 PR_SET_PDEATHSIG = 1
 # Open MPI's settings, by environment because other MPIs know no such options: several
 # jobs on one machine must not be bound to the same cores.
@@ -124,6 +126,13 @@ class Prefixed:
         return getattr(self._stream, name)
 
 
+def heard_by_all(own: signal.Signals) -> str:
+    """The signal that the user sent; a launcher passes on another in its place."""
+    with contextlib.suppress(KeyError, OSError):
+        return Path(os.environ[HEARD]).read_text() or own.name
+    return own.name
+
+
 _stderr = 2  # where a rank that prints nothing else tells of its end
 _verbose = False
 
@@ -191,6 +200,9 @@ class Job:
         command = [mpirun(), "-n", str(ranks), sys.executable, "-m", "jaxrl", *words]
         command += [VERBOSE] if _verbose else []
         launcher = os.getpid()
+        # Without a name of its own, so that not even a killed launcher leaves it.
+        self._heard = tempfile.TemporaryFile("w")  # noqa: SIM115
+        environment[HEARD] = f"/proc/{launcher}/fd/{self._heard.fileno()}"
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -216,16 +228,23 @@ class Job:
         except subprocess.TimeoutExpired:
             return None
         self._reader.join()
+        if code < 0 and not self._heard.tell():
+            name = _name_of(-code)
+            print(f"jaxrl: mpirun was killed by {name}; all end", file=sys.stderr)
+        self._heard.close()
         return code if code >= 0 else 128 - code
 
-    def stop(self) -> None:
-        """Asks all ranks to save and end; mpirun hands on this signal alone."""
+    def stop(self, heard: signal.Signals) -> None:
+        """Asks all ranks to save and end; mpirun hands on SIGUSR1 alone."""
+        self._heard.write(heard.name)
+        self._heard.flush()
         self._process.send_signal(signal.SIGUSR1)
 
     def kill(self) -> None:
         """The ranks die with mpirun."""
         self._process.kill()
         self._process.wait()
+        self._heard.close()
 
 
 def environment_of(threads: int) -> dict[str, str]:
@@ -261,7 +280,8 @@ def without_banners(lines: Iterable[str]) -> Iterator[str]:
     """All but Open MPI's banners; of these, which rank was killed or went away."""
     banner: list[str] | None = None
     told = False
-    for line in lines:
+    # Some of its texts end in a NUL.
+    for line in filter(None, (line.replace("\0", "") for line in lines)):
         if not re.fullmatch(r"-{60,}\s*", line):
             if banner is None:
                 told = True
@@ -276,13 +296,19 @@ def without_banners(lines: Iterable[str]) -> Iterator[str]:
     yield from banner or ()
 
 
+def _name_of(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
+
+
 def _heart_of(banner: str, told: bool) -> Iterator[str]:
     """What it says, in a line; nothing where the rank `told` why it ended itself."""
     if found := KILLED.search(banner):
         rank, node, number = found.groups()
-        with contextlib.suppress(ValueError):
-            number = signal.Signals(int(number)).name
-        yield f"jaxrl: rank {rank} on {node} was killed by {number}; all end\n"
+        name = _name_of(int(number))
+        yield f"jaxrl: rank {rank} on {node} was killed by {name}; all end\n"
     elif found := GONE.search(banner):
         yield f"jaxrl: rank {found[1]} on {found[2]} went without a word; all end\n"
     elif found := LEFT.search(banner):
