@@ -1,6 +1,7 @@
 """From a command to a trained policy."""
 
 import csv
+import io
 import json
 import math
 import subprocess
@@ -20,7 +21,7 @@ from jaxrl.parallel.stats import Stats, merge
 from jaxrl.policy import Policy
 from jaxrl.runs import spec as specs
 from jaxrl.runs.columns import CLOCKS
-from jaxrl.runs.logger import Csv, Logger, clock, table
+from jaxrl.runs.logger import Csv, Logger, Screen, clock, table
 from jaxrl.training import acting
 from jaxrl.training.experience import Ring, unpack
 from jaxrl.types import Box, Discrete, EnvSpec
@@ -412,6 +413,21 @@ def test_the_table_and_the_clock_read_well():
     assert lines[1].split() == ["|", "Epoch", "|", "1", "|"]
     assert lines[2].split() == ["|", "AverageEpRet", "|", "|"]
     assert len({len(line) for line in lines}) == 1
+
+
+def test_the_time_left_is_by_the_pace_of_the_last_epochs(monkeypatch):
+    now, shown = 0.0, io.StringIO()
+    monkeypatch.setattr("jaxrl.runs.logger.time.perf_counter", lambda: now)
+    screen = Screen(10_000, stream=shown)
+    paces = [10, *[100] * 5, *[50] * 5]  # the first epoch compiles
+    for epoch, pace in enumerate(paces, 1):
+        now += 100 / pace
+        screen.write({"Epoch": epoch}, 100 * epoch)
+    lines = shown.getvalue().splitlines()
+    assert lines[0] == "epoch 1  100/10000 steps  10 steps/s  0:16:30 left"
+    assert lines[1] == "epoch 2  200/10000 steps  100 steps/s  0:01:38 left"
+    assert "  100 steps/s" in lines[5]
+    assert lines[10] == "epoch 11  1100/10000 steps  50 steps/s  0:02:58 left"
 
 
 def test_csv_rows_are_on_the_disk_at_once(tmp_path):

@@ -9,6 +9,7 @@ import math
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -273,8 +274,9 @@ class Screen:
         self._live = bool(getattr(self._stream, "isatty", lambda: False)())
         if size() > 1:  # mpirun lets every rank believe that it has a terminal
             self._live = os.environ.get(LIVE) == "1"
-        self._total, self._done = total_steps, done
-        self._start = time.perf_counter()
+        self._total = total_steps
+        # Steps and time at the start, then at the ends of the last epochs.
+        self._marks = deque([(done, time.perf_counter())], maxlen=6)
         self._shown, self._latest = 0.0, ""
 
     def write(self, row: Row, step: int) -> None:
@@ -287,6 +289,7 @@ class Screen:
             self.progress(step, force=True)
         else:
             self._print(f"epoch {row['Epoch']:.0f}  {self._status(step)}")
+        self._marks.append((step, time.perf_counter()))
 
     def progress(self, step: int, force: bool = False) -> None:
         """The live line, at most ten times a second."""
@@ -308,8 +311,10 @@ class Screen:
             self._print("\r\033[K", end="")
 
     def _status(self, step: int) -> str:
-        seconds = time.perf_counter() - self._start
-        made = step - self._done
+        # The first epoch compiles, so it counts only until there is more to go by.
+        later = [mark for mark in list(self._marks)[1:] if mark[0] < step]
+        before, then = later[0] if later else self._marks[0]
+        made, seconds = step - before, time.perf_counter() - then
         left = seconds * (self._total - step) / max(made, 1)
         parts = [f"{step}/{self._total} steps", f"{made / seconds:.0f} steps/s"]
         parts += [self._latest] if self._latest else []
