@@ -500,6 +500,11 @@ def test_the_command_trains_and_says_where(tmp_path):
         (["train", "sac", "--env", "nomodule:X-v0"], "cannot import 'nomodule'"),
         (["train", "sac", "--env", "Hopper-v2"], "take Hopper-v5"),
         (["train", "sac", "--env"], "no environment"),
+        (["train", "sac", "--config"], "--config needs a value, as in --config FILE"),
+        (
+            ["train", "sac", "--num-procs", "--env", "Pendulum-v1"],
+            "--num_procs needs a value, as in --num_procs N",
+        ),
         (["train", "SAC", "--env", "Pendulum-v1"], "did you mean 'sac'?"),
         (
             ["train", "sac", "--env", "Pendulum-v1", "--gama", "1"],

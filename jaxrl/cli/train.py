@@ -65,7 +65,7 @@ def _parse(arguments: list[str]) -> tuple[str, dict[str, Any]]:
 
 
 def flags_of(words: list[str]) -> dict[str, Any]:
-    """--name value, --name=value and, for True, --name alone; - and _ are alike."""
+    """--name value, --name=value and, of a switch, --name alone; - and _ are alike."""
     found: dict[str, Any] = {}
     while words:
         word = words.pop(0)
@@ -76,11 +76,24 @@ def flags_of(words: list[str]) -> dict[str, Any]:
                 f"{word!r} follows no flag; settings are given as --name value"
             )
         name, equals, value = word[2:].partition("=")
+        name = name.replace("-", "_")
         if not equals:
             more = words and (not words[0].startswith("--"))
-            value = words.pop(0) if more else "true"
-        found[name.replace("-", "_")] = value
+            value = words.pop(0) if more else _value_of_none(name)
+        found[name] = value
     return found
+
+
+def _value_of_none(name: str) -> str:
+    """What the flag alone means; only a switch may stand so."""
+    kinds = {"preset": "NAME", "config": "FILE"}
+    for algo in NAMES:
+        for known, setting in spec.settings_of(algo).items():
+            if setting.hint is not bool:
+                kinds[known] = spec.kind(setting.hint)
+    if name in kinds:
+        raise Refused(f"--{name} needs a value, as in --{name} {kinds[name]}")
+    return "true"
 
 
 def _read(path: str) -> dict[str, Any]:
