@@ -43,9 +43,9 @@ class OnPolicy:
     """How fresh rollouts [T, N] are gathered."""
 
     steps_per_epoch: Size = 2048
-    """Environment steps, over all environments, between two updates."""
+    """Steps in all environments of all processes between two updates."""
     num_envs: Size = 1
-    """Environments stepped side by side."""
+    """Environments that each process steps side by side."""
     epochs: Size = 500
     """Updates in a run."""
     max_ep_len: Size = 1000
@@ -61,9 +61,9 @@ class OffPolicy:
     """How transitions [B] are gathered and replayed."""
 
     steps_per_epoch: Size = 5000
-    """Environment steps, over all environments, between two rows of the log."""
+    """Steps in all environments of all processes between two rows of the log."""
     num_envs: Size = 1
-    """Environments stepped side by side."""
+    """Environments that each process steps side by side."""
     epochs: Size = 200
     """Rows of the log in a run."""
     max_ep_len: Size = 1000
@@ -71,9 +71,9 @@ class OffPolicy:
     save_freq: Size = 1
     """Epochs between two saves of the model."""
     replay_size: Size = 1_000_000
-    """Transitions kept; the oldest give way."""
+    """Transitions kept, over all processes; the oldest give way."""
     batch_size: Size = 256
-    """Transitions in one update."""
+    """Transitions in one update, over all processes."""
     start_steps: Count = 10_000
     """Steps of uniformly random actions at the start."""
     update_after: Count = 1000

@@ -38,7 +38,7 @@ class Run:
     seed: Count = 0
     """Seed of every random draw."""
     steps: Count = 0
-    """Environment steps in all, on-policy whole epochs; 0 takes `epochs` of them."""
+    """Environment steps of all processes, on-policy whole epochs; 0 takes `epochs`."""
     exp_name: str = ""
     """Name of the experiment; by default made of algorithm and environment."""
     out: str = "runs"
@@ -46,9 +46,9 @@ class Run:
     env_kwargs: dict = dataclasses.field(default_factory=dict)
     """Keyword arguments of the environment, as in '{frame_skip: 2}'."""
     num_procs: Auto = 1
-    """Processes that learn together, by mpirun; auto for one a core."""
+    """Processes that learn together, by mpirun; 0 or auto for one a physical core."""
     devices: Auto = 0
-    """Devices of a process that share each update; auto for all that can."""
+    """Devices of a process that share each update; 0 or auto for all that can."""
     checkpoint_every: Count = 1
     """Epochs between two checkpoints, more if they took over 2 % of the time; or 0."""
     keep: Size = 2
