@@ -381,6 +381,20 @@ def test_a_signal_saves_and_ends_all_and_is_named(tmp_path, sent):
     assert not complaints
 
 
+def test_ctrl_c_while_the_ranks_start_is_named_too(tmp_path):
+    process = start(train_words(tmp_path, num_procs=2, steps=10**6))
+    while not any(rank_of(other) == "0" for other in left_behind(tmp_path)):
+        assert process.poll() is None
+        time.sleep(0.02)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    code, _, err = ended(process)
+    assert code == 128 + signal.SIGINT
+    assert re.search("rank . .* was killed by SIGINT; all end|interrupted", err), err
+    assert "SIGUSR1" not in err
+    assert none_left_behind(tmp_path, 5)
+
+
 @pytest.mark.mpi
 def test_under_an_mpirun_of_the_users_sigusr1_saves(tmp_path):
     process = begun(train_words(tmp_path, steps=10**6), tmp_path, ranks=2)

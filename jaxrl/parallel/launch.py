@@ -30,6 +30,7 @@ THREADS = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 VERBOSE = "--verbose-ranks"  # of the commands that start runs
 LIVE = "JAXRL_LIVE"  # whether what is printed ends on a terminal
 HEARD = "JAXRL_HEARD"  # the file that names the signal which the launcher heard
+PASSED_ON = signal.SIGUSR1  # the one of our signals that mpirun hands on
 PR_SET_PDEATHSIG = 1
 # Open MPI's settings, by environment because other MPIs know no such options: several
 # jobs on one machine must not be bound to the same cores.
@@ -213,12 +214,15 @@ class Job:
             process_group=0,  # so that Ctrl-C comes from here, and once
             preexec_fn=lambda: die_with_parent(launcher),
         )
+        self._name = PASSED_ON.name
         self._reader = threading.Thread(target=self._pass_on)
         self._reader.start()
 
     def _pass_on(self) -> None:
         assert self._process.stderr is not None
         for line in without_banners(self._process.stderr):
+            # A rank that had only begun to start dies of what was passed on.
+            line = line.replace(f"by {PASSED_ON.name};", f"by {self._name};")
             print(line, end="", file=sys.stderr, flush=True)
 
     def wait(self, seconds: float) -> int | None:
@@ -235,10 +239,11 @@ class Job:
         return code if code >= 0 else 128 - code
 
     def stop(self, heard: signal.Signals) -> None:
-        """Asks all ranks to save and end; mpirun hands on SIGUSR1 alone."""
+        """Asks all ranks to save and end."""
+        self._name = heard.name
         self._heard.write(heard.name)
         self._heard.flush()
-        self._process.send_signal(signal.SIGUSR1)
+        self._process.send_signal(PASSED_ON)
 
     def kill(self) -> None:
         """The ranks die with mpirun."""
