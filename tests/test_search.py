@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 import itertools
 import re
+import signal
 import textwrap
 
 import numpy as np
@@ -11,7 +12,8 @@ import pytest
 
 import jaxrl
 from jaxrl.cli.main import main
-from jaxrl.experiments.runner import Options
+from jaxrl.experiments import runner
+from jaxrl.experiments.runner import Options, Summary
 from jaxrl.experiments.search import SAMPLERS, Found, Plan, Range, Search, read, run
 from jaxrl.runs import directory, reading
 from jaxrl.runs.refusal import Refused
@@ -62,6 +64,7 @@ space:
   hidden: 5
   gama: {uniform: [0, 1]}
 slurm: {cpus: 2}
+storage: trials.db
 """
 
 
@@ -77,6 +80,7 @@ def test_every_mistake_is_told_with_its_line(tmp_path, monkeypatch, capsys):
         "line 8: lam is 2, but must be a number in [0, 1]",
         "line 9: hidden has no range",
         "line 10: ppo has no setting 'gama'; did you mean 'gamma'?",
+        "line 12: storage is no URL of Optuna, as in sqlite:///",
         "line 11: a search runs on this machine; slurm is for grids",
     ):
         assert part in told
@@ -112,12 +116,56 @@ def test_a_search_ends_with_the_best_and_a_command_and_can_go_on(
         study_name="find", storage="sqlite:///runs/find/trials.db"
     )
     assert f"the best return is {study.best_value:.1f}" in printed
+    assert main(["search", file]) == 0
+    assert "find: all 3 trials are made already\n" in capsys.readouterr().out
     assert main(["search", file, "--trials", "4"]) == 0
     assert "1 of 1 finished" in capsys.readouterr().out
     assert len(list(tmp_path.glob("runs/find/find_t*/find_t*_s0/progress.csv"))) == 4
-    other = written(tmp_path, FILE.replace("steps: 128", "steps: 64"))
+    other = FILE.replace("steps: 128", "steps: 64\n    lam: 0.9")
+    other = written(tmp_path, other.replace("1, 4", "1, 5"))
     assert main(["search", other]) == 2
-    assert "holds a search with other settings" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "holds a search with other settings: " in told
+    assert "steps was 128 and is 64, " in told
+    assert "lam was its default and is 0.9; choose another name" in told
+    assert "train_pi_iters was {int: [1, 4]} and is {int: [1, 5]}, " in told
+
+
+@pytest.mark.parametrize(
+    ("storage", "part"),
+    [
+        ("nope://x", "the storage nope://x cannot be used: "),
+        ("sqlite:////nonexist/x.db", "unable to open database file"),
+        ("mysql://me:secret@host/db", "the storage mysql://host/db cannot be used: "),
+        ("postgresql://me:p@w:secret@host/db", "postgresql://host/db cannot be used"),
+        ("postgresql://host:5x/db?password=secret", "postgresql://host:5x/db cannot"),
+    ],
+)
+def test_a_storage_that_cannot_be_used_is_refused_in_a_line_without_its_password(
+    tmp_path, monkeypatch, capsys, storage, part
+):
+    monkeypatch.chdir(tmp_path)
+    file = written(tmp_path, f"{FILE}    storage: {storage}\n")
+    assert main(["search", file]) == 2
+    told = capsys.readouterr().err
+    assert part in told
+    assert "secret" not in told
+    assert told.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["find.yaml"]
+
+
+def test_ctrl_c_before_a_trial_was_finished_asks_for_the_same_command(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    stopped = Summary([], {}, signal.SIGINT)
+    monkeypatch.setattr(runner, "run", lambda *_: stopped)
+    file = written(tmp_path, FILE)
+    assert main(["search", file]) == 128 + signal.SIGINT
+    assert capsys.readouterr().out == "run the same command again to go on\n"
+    found = run(read(file), Options(screen=False))
+    assert (found.settings, found.command) == ({}, "")
+    assert found.stopped_by is signal.SIGINT
 
 
 RUN = {"settings": {"epochs": 1, "steps_per_epoch": 1}}
@@ -219,6 +267,7 @@ def test_what_is_wrong_is_refused_from_python_too(plan):
         ({"sampler": "tpee"}, "did you mean 'tpe'?"),
         ({"sampler": "grid"}, "gamma has no end of values"),
         ({"trials": -1}, "trials is -1"),
+        ({"storage": "me:secret@host"}, "storage is no URL of Optuna"),
     ):
         with pytest.raises(Refused, match=re.escape(part)):
             run(dataclasses.replace(plan, **changes), Options())

@@ -34,6 +34,10 @@ def _report(found: search.Found) -> int:
         print("\nimportance of each setting:")
         for name, share in found.importance.items():
             print(f"  {name:20} {100 * share:3.0f} %  {'█' * round(30 * share)}")
-    print(f"\nthe best return is {found.value:.1f}, in {found.directory}")
-    print(f"  {found.command}")
-    return 128 + found.stopped_by if found.stopped_by else 0
+    if found.settings:
+        print(f"\nthe best return is {found.value:.1f}, in {found.directory}")
+        print(f"  {found.command}")
+    if not found.stopped_by:
+        return 0
+    print("run the same command again to go on")
+    return 128 + found.stopped_by

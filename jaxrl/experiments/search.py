@@ -22,6 +22,7 @@ import importlib.util
 import itertools
 import json
 import math
+import re
 import shlex
 import socket
 import warnings
@@ -34,7 +35,7 @@ import numpy as np
 from jaxrl.experiments import grid, runner, sheet
 from jaxrl.experiments.runner import Job, Options
 from jaxrl.experiments.variant import Variant
-from jaxrl.runs import reading
+from jaxrl.runs import directory, reading
 from jaxrl.runs.refusal import Refused, suggestion
 
 KINDS = ("uniform", "log_uniform", "int", "choice")
@@ -191,15 +192,16 @@ def _fault(key: str, value: Any) -> str:
         return f"the sampler {value} needs a package: pip install {package}"
     if key == "trials" and (not isinstance(value, int) or value < 1):
         return f"trials is {value!r}, but must be a whole number from 1 on"
-    text = key != "storage" or isinstance(value, str)
-    return "" if text else f"storage is {value!r}, but must be a URL"
+    if key == "storage" and not re.match(r"[\w+.-]+://|$", str(value)):
+        return "storage is no URL of Optuna, as in sqlite:////home/me/trials.db"
+    return ""
 
 
 class Found(NamedTuple):
     """What a search came to."""
 
     settings: dict[str, Any]
-    """Of the best trial."""
+    """Of the best trial; {} where the search was stopped before one was finished."""
     value: float
     directory: Path
     importance: dict[str, float]
@@ -208,7 +210,9 @@ class Found(NamedTuple):
 
     @property
     def command(self) -> str:
-        """Trains with these settings."""
+        """Trains with these settings; "" where there are none."""
+        if not self.settings:
+            return ""
         rest = {k: x for k, x in self.settings.items() if k not in ("algo", "env")}
         words = [f"--{key} {_word(value)}" for key, value in rest.items()]
         start = f"jaxrl train {self.settings['algo']} --env {self.settings['env']}"
@@ -229,6 +233,7 @@ def run(plan: Plan, options: Options) -> Found:
             "'jaxrl[search]'"
         )
     own = {"sampler": plan.sampler, "pruner": plan.pruner, "trials": plan.most}
+    own |= {"storage": plan.storage}
     faults = [_fault(key, value) for key, value in own.items()]
     faults += [_fault_in_space(*pair, plan.sampler) for pair in plan.space.items()]
     if wrong := [sentence for sentence in faults if sentence]:
@@ -237,9 +242,15 @@ def run(plan: Plan, options: Options) -> Found:
     for key, space in plan.space.items():
         for value in space.values:
             plan.variant(0, first | {key: value})  # refuses what cannot be run
-    plan.root.mkdir(parents=True, exist_ok=True)
-    search = Search(plan)
+    with directory.claimed(plan.root):  # leaves nothing where the storage is refused
+        search = Search(plan)
+    if search.is_over:
+        if options.screen:
+            print(f"{plan.name}: all {search.begun} trials are made already")
+        return search.found()
     summary = runner.run(plan.name, [], options, search, plan.most)
+    if summary.stopped_by and not search.has_found:
+        return Found({}, math.nan, plan.root, {}, summary.stopped_by)
     return search.found()._replace(stopped_by=summary.stopped_by)
 
 
@@ -259,6 +270,54 @@ def _sampler(name: str) -> Any:
         return makers[name]()
 
 
+def _study(plan: Plan) -> Any:
+    """What was tried so far; refuses a storage that cannot be used."""
+    import optuna
+
+    pruners = optuna.pruners.MedianPruner, optuna.pruners.NopPruner
+    sampler, pruner = _sampler(plan.sampler), pruners[PRUNERS.index(plan.pruner)]()
+    storage = plan.storage or f"sqlite:///{plan.root / 'trials.db'}"
+    try:
+        return optuna.create_study(
+            study_name=plan.name,
+            storage=storage,
+            sampler=sampler,
+            pruner=pruner,
+            direction="maximize",
+            load_if_exists=True,
+        )
+    except Exception as error:  # each kind of database has errors of its own
+        raise Refused(_unusable(storage, error)) from None
+
+
+def _changes(before: str, now: str) -> list[str]:
+    """How two plans differ, a setting each."""
+    one, two = _described(before), _described(now)
+    differing = [key for key in one | two if one.get(key) != two.get(key)]
+    absent = "its default"
+    return [
+        f"{key} was {one.get(key, absent)} and is {two.get(key, absent)}"
+        for key in differing
+    ]
+
+
+def _described(plan: str) -> dict[str, str]:
+    """Each setting with its value, or with its range as in a file."""
+    fixed, space = json.loads(plan)
+    ranges = {key: f"{{{kind}: {values}}}" for key, (kind, values) in space.items()}
+    return {key: repr(value) for key, value in fixed.items()} | ranges
+
+
+def _unusable(storage: str, error: Exception) -> str:
+    """Why, in a line; a URL may hold a password, which is not for the screen."""
+    reason = str(error.__cause__ or error).partition("\n")[0]
+    who = storage.partition("://")[2].rpartition("@")[0]
+    for secret in *re.split("[:@]", who)[1:], *re.findall("=([^&]*)", storage):
+        reason = reason.replace(secret, "***") if secret else reason
+    public = re.sub("://.*@", "://", storage).partition("?")[0]
+    return f"the storage {public} cannot be used: {reason}"
+
+
 class Search:
     """Asks Optuna for settings, and tells it what they were worth."""
 
@@ -266,16 +325,8 @@ class Search:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        pruners = optuna.pruners.MedianPruner, optuna.pruners.NopPruner
         self._plan, self._optuna = plan, optuna
-        self._study = optuna.create_study(
-            study_name=plan.name,
-            storage=plan.storage or f"sqlite:///{plan.root / 'trials.db'}",
-            sampler=_sampler(plan.sampler),
-            pruner=pruners[PRUNERS.index(plan.pruner)](),
-            direction="maximize",
-            load_if_exists=True,
-        )
+        self._study = _study(plan)
         self._refuse_another_search()
         self._trials: dict[str, Any] = {}
         self._reported: dict[str, int] = {}
@@ -290,7 +341,8 @@ class Search:
         before = self._study.user_attrs.setdefault("plan", now)
         if before != now:
             raise Refused(
-                f"{plan.root} holds a search with other settings; choose another name"
+                f"{plan.root} holds a search with other settings: "
+                f"{', '.join(_changes(before, now))}; choose another name"
             )
         self._study.set_user_attr("plan", now)
 
@@ -299,7 +351,16 @@ class Search:
         return self._study.get_trials(deepcopy=False, states=(state,))
 
     @property
-    def _begun(self) -> int:
+    def is_over(self) -> bool:
+        """Whether there is nothing left to be tried."""
+        return not self._cut and self.begun >= self._plan.most
+
+    @property
+    def has_found(self) -> bool:
+        return bool(self._in_state("COMPLETE"))
+
+    @property
+    def begun(self) -> int:
         """Trials, on whatever machine; one of a grid is enqueued before."""
         every = self._study.get_trials(deepcopy=False)
         return len(every) - len(self._in_state("WAITING"))
@@ -318,7 +379,7 @@ class Search:
         if self._cut:
             frozen = self._cut.pop(0)
             trial = self._optuna.trial.Trial(self._study, frozen._trial_id)
-        elif (begun := self._begun) < self._plan.most:
+        elif (begun := self.begun) < self._plan.most:
             if self._plan.sampler == "grid":
                 following = self._plan.combination(begun)
                 self._study.enqueue_trial(following, skip_if_exists=True)
@@ -364,7 +425,7 @@ class Search:
 
     def found(self) -> Found:
         """The best trial; refuses where there is none."""
-        if not self._in_state("COMPLETE"):
+        if not self.has_found:
             raise Refused(
                 f"no trial was finished; see what they say in {self._plan.root}"
             )
