@@ -291,6 +291,26 @@ def test_a_dry_run_shows_the_variants_and_writes_nothing(tmp_path, monkeypatch, 
     assert not list(tmp_path.iterdir())
 
 
+def test_a_dry_run_has_one_column_of_steps_and_tells_what_failed_to_begin(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    line = "grid ppo --env CartPole-v1 --steps_per_epoch 100 --dry-run --steps"
+    failed = sheet.from_flags("ppo", {"env": ["CartPole-v1"], "steps": ["200", "250"]})
+    output = failed.grid.runs()[1].output
+    output.parent.mkdir(parents=True)
+    output.write_text("jaxrl: there is no such environment\n")
+    assert main([*line.split(), "200", "250"]) == 0
+    rows = [row.split() for row in capsys.readouterr().out.splitlines()]
+    assert rows[:3] == [
+        ["run", "steps", "state"],
+        ["ppo_ste200_s0", "200", "new"],
+        ["ppo_ste250_s0", "300", "failed"],
+    ]
+    assert main([*line.split(), "200"]) == 0
+    assert "\n1 variant, about" in capsys.readouterr().out
+
+
 def test_a_variants_file_is_what_train_reads(tmp_path):
     grid = Grid("n").add("algo", "td3").add("env", "Pendulum-v1")
     grid.add("hidden", (8, 8)).add("env_kwargs:g", 9.0).add("seed", [3])

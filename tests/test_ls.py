@@ -11,7 +11,7 @@ from test_train import train
 
 from jaxrl.cli import doctor
 from jaxrl.cli.main import main
-from jaxrl.runs import directory, reading
+from jaxrl.runs import directory, ending, reading
 from jaxrl.training import host
 
 
@@ -42,6 +42,28 @@ def test_a_run_is_listed_with_what_has_become_of_it(tmp_path, monkeypatch, capsy
     with directory.claimed(finished):
         assert listed(capsys, finished)[str(finished)]["state"] == "running"
     assert listed(capsys, finished)[str(finished)]["state"] == "finished"
+
+
+def test_a_run_of_a_grid_that_failed_to_begin_is_listed_too(tmp_path, capsys):
+    group = tmp_path / "g" / "g_a"
+    group.mkdir(parents=True)
+    for seed, printed in enumerate(["jaxrl: no such thing\n", TRACEBACK, ""]):
+        (group / f"g_a_s{seed}.yaml").write_text("seed: 0\n")
+        (group / f"g_a_s{seed}.txt").write_text(printed)
+    states = {str(group / f"g_a_s{seed}"): "failed" for seed in (0, 1)}
+    for words in [tmp_path], [tmp_path / "g*", group]:
+        found = listed(capsys, *words)
+        assert {path: one["state"] for path, one in found.items()} == states
+    assert ending.cause(group / "g_a_s1") == "RuntimeError: boom"
+    begun = train(tmp_path, "ppo", "CartPole-v1").directory
+    assert [*listed(capsys, tmp_path)] == sorted([*states, str(begun)])
+
+
+TRACEBACK = """\
+Traceback (most recent call last):
+  File "x.py", line 1, in <module>
+RuntimeError: boom
+"""
 
 
 def stop(trainer):

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from test_resume import table
 
+from jaxrl.experiments.display import Line
 from jaxrl.experiments.grid import Grid
+from jaxrl.experiments.runner import Job
 from jaxrl.runs import reading
 from jaxrl.runs.refusal import Refused
 
@@ -99,12 +101,48 @@ def test_bad_variants_do_not_stop_the_rest(tmp_path):
         assert len(table(done)) == 2
         assert reading.record(done).state == "finished"
         failed = tmp_path / f"runs/g/g_freward/g_freward_s{seed}"
-        assert (
-            f"g_freward_s{seed}: stopped, because the reward is not finite" in printed
-        )
+        assert f"g_freward_s{seed}: the reward is not finite" in printed
         assert reading.record(failed).state == "failed"
         output = failed.with_suffix(".txt").read_text()
         assert output.count("the reward is not finite") == 2  # tried twice
+
+
+class Ended:
+    """Stands for a process that is over."""
+
+    def __init__(self, code):
+        self.returncode = code
+
+    def poll(self):
+        return self.returncode
+
+
+def test_the_cause_is_what_this_attempt_noted_and_no_earlier_one(tmp_path):
+    (variant,) = tiny("g").runs()
+    variant.path.mkdir(parents=True)
+    job = Job.of(variant)
+
+    def cause_of_end(code):
+        job.process, job.state = Ended(code), "running"
+        job.poll(0.0)
+        assert job.state == "failed"
+        return job.cause
+
+    variant.output.write_text("Traceback ...\nRuntimeError: boom\nsecond line\n")
+    (variant.path / reading.FAILURE).write_text("boom second line\n")
+    assert cause_of_end(1) == "boom second line"
+    assert cause_of_end(-signal.SIGKILL) == "killed by SIGKILL"
+    job.note_output()
+    with variant.output.open("a") as output:
+        output.write("jaxrl: gamma is 2\n")
+    assert cause_of_end(2) == "gamma is 2"
+
+
+def test_a_stopped_run_counts_as_its_steps_and_one_that_is_over_as_whole():
+    line = Line("a", "stopped", 100, "stopped by SIGINT; run again to go on", steps=30)
+    assert line.done == 30
+    assert line._replace(state="failed").done == 100
+    assert line._replace(cause="pruned: worse than others").done == 100
 
 
 def test_a_second_go_skips_resumes_and_retries(tmp_path):

@@ -80,7 +80,7 @@ def test_an_array_ends_with_one_failure_listed_and_a_second_go_tries_that_again(
     assert "started g_fnone_s0" in printed
     assert "finished g_fnone_s0  128 steps" in printed
     assert "g: 2 of 3 finished, 1 failed" in printed
-    assert "g_freward_s0: stopped, because the reward is not finite" in printed
+    assert "g_freward_s0: the reward is not finite" in printed
     output = (tmp_path / "runs/g/g_freward/g_freward_s0.txt").read_text()
     assert output.count("the reward is not finite") == 2  # tried twice
     (script,) = scripts(tmp_path, "g")

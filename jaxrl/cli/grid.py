@@ -9,6 +9,7 @@ from jaxrl.experiments import launchers, runner, sheet
 from jaxrl.experiments.estimate import estimate
 from jaxrl.experiments.sheet import Sheet
 from jaxrl.experiments.variant import Variant
+from jaxrl.runs import ending
 from jaxrl.runs.logger import clock
 from jaxrl.runs.refusal import Refused, suggestion
 
@@ -116,7 +117,9 @@ def _launcher(own: dict[str, list[str]]) -> str:
 def _describe(variants: list[Variant], jobs: int) -> int:
     """The table of a dry run."""
     keys = dict.fromkeys(key for variant in variants for key in variant.settings)
-    several = [key for key in keys if key != "exp_name" and _differs(key, variants)]
+    # Steps have a column of their own, where on-policy they are whole epochs.
+    shown = [key for key in keys if key not in ("exp_name", "steps")]
+    several = [key for key in shown if _differs(key, variants)]
     rows = [["run", *several, "steps", "state"]]
     for variant in variants:
         values = [_shown(variant.settings.get(key)) for key in several]
@@ -126,7 +129,8 @@ def _describe(variants: list[Variant], jobs: int) -> int:
     for row in rows:
         print("  ".join(f"{x:{w}}" for x, w in zip(row, widths, strict=True)).rstrip())
     seconds, basis = estimate(variants, jobs)
-    print(f"\n{len(variants)} variants, about {clock(seconds)} ({basis})")
+    count = f"{len(variants)} variant{'s' if len(variants) > 1 else ''}"
+    print(f"\n{count}, about {clock(seconds)} ({basis})")
     return 0
 
 
@@ -137,7 +141,7 @@ def _differs(key: str, variants: list[Variant]) -> bool:
 def _state(variant: Variant) -> str:
     record = variant.record
     if record is None:
-        return "new"
+        return "failed" if ending.cause(variant.path) else "new"
     return "changed" if variant.changes(record) else record.state
 
 

@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 
 from jaxrl.cli import flags
-from jaxrl.runs import reading
-from jaxrl.runs.overview import Overview, overview
+from jaxrl.runs.overview import Overview, overviews
 
 HEAD = ["run", "state", "steps", "last", "best", "age", "size"]
 UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -23,7 +22,7 @@ def main(arguments: list[str]) -> int:
     given = parser.parse(arguments)
     wanted = given.paths or ["runs"]
     empty = not given.paths and not Path("runs").exists()
-    found = [] if empty else [overview(path) for path in reading.directories(wanted)]
+    found = [] if empty else overviews(wanted)
     if given.json:
         print(json.dumps([one._asdict() for one in found]))
     elif found:

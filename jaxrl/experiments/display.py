@@ -37,7 +37,7 @@ class Line(NamedTuple):
     @property
     def done(self) -> int:
         """Steps of the whole that need no more time."""
-        over = self.state in ("finished", "failed", "stopped")
+        over = self.state in ("finished", "failed") or self.cause.startswith("pruned")
         return self.total if over else min(self.steps, self.total)
 
 

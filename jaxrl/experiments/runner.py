@@ -61,6 +61,7 @@ class Job:
     process: subprocess.Popen | None = None
     _since: float = 0.0
     _printed: int = 0  # bytes of its output before this attempt
+    _noted: int = 0  # when an earlier attempt left its cause
     _stopped_for: str = ""
     _stopped_at: float = 0.0
 
@@ -88,8 +89,9 @@ class Job:
         self.attempts += 1
 
     def note_output(self) -> None:
-        """What was printed up to now is of an earlier attempt."""
+        """What was told up to now is of an earlier attempt."""
         output = self.variant.output
+        self._noted = ending.noted_at(self.variant.path)
         self._printed = output.stat().st_size if output.exists() else 0
 
     def stop(self, why: str) -> None:
@@ -130,6 +132,10 @@ class Job:
 
     def last_words(self) -> str:
         """The end as this attempt told it; "" if it told none."""
+        # One that was refused may have left the note of another where it was.
+        fresh = ending.noted_at(self.variant.path) != self._noted
+        if fresh and (noted := ending.note(self.variant.path)):
+            return noted
         if not self.variant.output.exists():
             return ""
         with self.variant.output.open("rb") as file:

@@ -5,11 +5,25 @@ from pathlib import Path
 
 from jaxrl.runs.reading import FAILURE
 
+TRACEBACK = "Traceback (most recent call last):"
+
 
 def cause(run: Path) -> str:
     """As the run left it in its directory or, in a grid, printed it; "" if neither."""
-    noted = _text(run / FAILURE).strip()
-    return noted or (_told(_text(printed_by(run))) or [""])[-1]
+    return note(run) or _end(_text(printed_by(run)))
+
+
+def note(run: Path) -> str:
+    """The cause that the run left in its directory; "" if it left none."""
+    return _text(run / FAILURE).strip()
+
+
+def noted_at(run: Path) -> int:
+    """By which the note of one attempt is told from another's; 0 without a note."""
+    try:
+        return (run / FAILURE).stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def printed_by(run: Path) -> Path:
@@ -20,6 +34,12 @@ def printed_by(run: Path) -> Path:
 def last_words(printed: str) -> str:
     """The last line in which jaxrl told its end, or else the last line."""
     return (_told(printed) or _lines(printed) or [""])[-1]
+
+
+def _end(printed: str) -> str:
+    """As jaxrl told it, or else Python; "" if neither did."""
+    spoken = _told(printed) or TRACEBACK in printed
+    return last_words(printed) if spoken else ""
 
 
 def _told(printed: str) -> list[str]:
@@ -41,7 +61,7 @@ def never_begun(roots: Iterable[Path]) -> list[Path]:
     return [
         run
         for run in settings.values()
-        if not (run / "config.yaml").exists() and _told(_text(printed_by(run)))
+        if not (run / "config.yaml").exists() and _end(_text(printed_by(run)))
     ]
 
 

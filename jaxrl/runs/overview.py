@@ -1,12 +1,15 @@
 """A run at a glance. Free of JAX, as all that reads runs."""
 
+import glob
+import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from jaxrl.runs import reading
+from jaxrl.runs import ending, reading
 from jaxrl.runs.columns import STEPS
 from jaxrl.runs.reading import Record
 from jaxrl.runs.refusal import Refused
@@ -37,6 +40,32 @@ def overview(path: Path) -> Overview:
         return glance(record)._replace(age=age, size=size)
     except Refused:
         return Overview(str(path), "damaged", age=age, size=size)
+
+
+def overviews(patterns: Iterable[str]) -> list[Overview]:
+    """Of the runs that paths and globs name, with those that failed to begin."""
+    found: dict[Path, Overview] = {}
+    for pattern in patterns:
+        found |= {Path(one.run).resolve(): one for one in _overviews(pattern)}
+    return list(found.values())
+
+
+def _overviews(pattern: str) -> list[Overview]:
+    roots = [pattern] if os.path.exists(pattern) else glob.glob(pattern)
+    lost = [_never_begun(path) for path in ending.never_begun(map(Path, roots))]
+    try:
+        begun = [overview(path) for path in reading.directories([pattern])]
+    except Refused:  # that none was begun is no mistake where some have failed to
+        if not lost:
+            raise
+        begun = []
+    return sorted(lost + begun, key=lambda one: one.run)
+
+
+def _never_begun(path: Path) -> Overview:
+    printed = ending.printed_by(path).stat()
+    age = max(time.time() - printed.st_mtime, 0.0)
+    return Overview(str(path), "failed", age=age, size=printed.st_size)
 
 
 def glance(record: Record) -> Overview:
