@@ -185,6 +185,12 @@ keep:
 keep: 3
 include: 5
 alpha:b: 2
+tua:
+  - 0.1
+  - 0.2
+exclud:
+  - {seed: 1}
+name: a/b
 """
 MISTAKES = {
     1: "no 'nmae'; did you mean 'name'?",
@@ -200,6 +206,9 @@ MISTAKES = {
     16: "keep stands on line 15 already",
     17: "include takes settings",
     18: "only env_kwargs has parts",
+    19: "sac has no setting 'tua'; did you mean 'tau'?",
+    22: "a grid has no 'exclud'; did you mean 'exclude'?",
+    24: "the name is 'a/b', but must be letters",
 }
 
 
@@ -209,10 +218,12 @@ def test_every_mistake_in_a_file_is_told_at_once_with_its_line(
     monkeypatch.chdir(tmp_path)
     assert main(["grid", written(tmp_path, BAD)]) == 2
     told = capsys.readouterr().err
-    lines = dict(
+    pairs = [
         line.strip().removeprefix("line ").split(": ", 1)
         for line in told.splitlines()[1:]
-    )
+    ]
+    lines = dict(pairs)
+    assert len(lines) == len(pairs)
     for number, part in MISTAKES.items():
         assert part in lines.pop(str(number))
     assert not lines
@@ -229,13 +240,20 @@ BOMB = "a: &a [1, 1]\n" + "".join(
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("algo: [", "is not YAML"),
+        ("algo: [", "is not YAML: line 1: expected the node content, but found"),
+        ("algo: sac\nzip:\n\tlr: 1", "line 3: it is indented by a tab; take spaces"),
+        ("[" * 5000, "it is nested too deeply"),
+        ("a: \0", "is not YAML: unacceptable character #x0000"),
+        ("{algo: sac, env: }", "env is empty, but must be a name"),
+        ("{algo: sac, env: [5]}", "env is 5, but must be a name"),
         ("- 1", "must hold settings"),
         ("{algo: sac, env: &a [*a]}", "line 1"),
         (BOMB, "holds more than 100000 values"),
         ("algo: sac", "no env; name one"),
         ("env: Hopper-v4", "no algo; name one"),
         ("{algo: sac, env: Hopper-v4, name: ../x}", "'../x', but must be letters"),
+        ("{algo: sac, env: Hopper-v4, name: ''}", "line 1: the name is ''"),
+        ("{algo: sac, env: Hopper-v4, name: }", "line 1: name takes one value"),
         ("{algo: sac, env: Hopper-v4, lr: []}", "lr has no value"),
         ("{algo: sac, env: Hopper-v4, lr: !!python/name:os.system }", "line 1"),
         ("{algo: sac, env: Hopper-v4, exclude: {lr: 7}}", "excludes nothing"),
@@ -252,6 +270,49 @@ def test_a_file_is_refused_in_a_sentence(tmp_path, monkeypatch, capsys, text, pa
     assert part in told
     assert told.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.yaml"]
+
+
+def test_all_that_excludes_nothing_is_told(tmp_path):
+    text = """\
+        algo: sac
+        env: Hopper-v4
+        exclude:
+          - {lr: 7}
+          - {seed: 1}
+          - {tau: 0.1}
+          - {seed: 1, tau: 0.1}
+        seed: [0, 1]
+        per_env:
+          Hopper-v4: {tau: 0.2}
+        include: {tau: 0.1, seed: 3}
+    """
+    with pytest.raises(Refused) as refusal:
+        sheet.read(written(tmp_path, text))
+    told = [line.strip()[:24] for line in str(refusal.value).splitlines()[1:]]
+    assert told == [f"line {n}: this excludes nothing"[:24] for n in (4, 6, 7)]
+
+
+def test_a_grid_of_too_many_variants_is_refused_before_they_are_made(tmp_path):
+    many = list(range(1, 1001))
+    lines = ["algo: sac", "env: Hopper-v4", *(f"{x}: {many}" for x in ("seed", "keep"))]
+    lines += [f"max_ep_len: {many}", "exclude: [{seed: 1}, {seed: 2}]"]
+    with pytest.raises(Refused, match="has 1,000,000,000 combinations, but 10,000"):
+        sheet.read(written(tmp_path, "\n".join(lines)))
+    grid = Grid("n").add("seed", many).add("steps", list(range(10)))
+    assert len(grid.variants()) == 10_000
+    grid.include({"lr": 0.1, "steps": [1, 2]})
+    with pytest.raises(Refused, match="has 12,000 combinations"):
+        grid.variants()
+
+
+def test_naming_thousands_of_variants_goes_through_their_values_once(monkeypatch):
+    gone_through, naming = [], Grid._naming.fget
+    monkeypatch.setattr(
+        Grid, "_naming", property(lambda grid: gone_through.append(1) or naming(grid))
+    )
+    grid = Grid("n").add("algo", "ppo").add("env", "A").add("seed", list(range(100)))
+    assert not grid.collisions()
+    assert len(gone_through) == 1
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,10 @@ import contextlib
 import functools
 import itertools
 import json
+import math
 import re
 import typing
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
@@ -29,6 +31,7 @@ if typing.TYPE_CHECKING:
     from jaxrl.experiments.runner import Summary
 
 Settings = dict[str, Any]
+MOST = 10_000  # variants; three settings of a thousand values each would take for ever
 
 
 class Axis(NamedTuple):
@@ -103,7 +106,7 @@ class Grid:
         if key in {axis.key for group in self._groups for axis in group}:
             raise Refused(f"{key} is in the grid already")
         found = listed(key, values)
-        twice = [value for i, value in enumerate(found) if value in found[:i]]
+        twice = _twice(found)
         if twice or not found:
             what = f"the value {twice[0]!r} twice" if twice else "no value"
             raise Refused(f"{key} has {what}")
@@ -114,14 +117,30 @@ class Grid:
 
     def variants(self) -> list[Settings]:
         """All combinations, each as nested settings; the first added vary slowest."""
+        if fault := self.fault_of_size():
+            raise Refused(fault)
         plain = [self._finished(flat) for flat in _product(self._groups)]
         kept = [each for each in plain if not self._is_excluded(each)]
         for extra in self._included:
-            rest = [[axis for axis in g if axis.key not in extra] for g in self._groups]
-            own = [[Axis(key, tuple(values), "")] for key, values in extra.items()]
-            product = _product([group for group in rest if group] + own)
-            kept += [self._finished(flat) for flat in product]
+            kept += [self._finished(flat) for flat in _product(self._around(extra))]
         return list({_canonical(variant): variant for variant in kept}.values())
+
+    def fault_of_size(self) -> str:
+        """That there are too many combinations, told without making them."""
+        every = [self._groups, *map(self._around, self._included)]
+        count = sum(math.prod(map(_length, groups)) for groups in every)
+        if count <= MOST:
+            return ""
+        return (
+            f"the grid has {count:,} combinations, but {MOST:,} at most can be run; "
+            "give its settings fewer values, or zip those that move together"
+        )
+
+    def _around(self, extra: Mapping[str, list]) -> list[list[Axis]]:
+        """The values of an included combination, and what it does not name."""
+        rest = [[axis for axis in g if axis.key not in extra] for g in self._groups]
+        own = [[Axis(key, tuple(values), "")] for key, values in extra.items()]
+        return [group for group in rest if group] + own
 
     def _finished(self, flat: Settings) -> Settings:
         own = self._overrides.get(str(flat.get("env")), {})
@@ -132,8 +151,15 @@ class Grid:
 
     def variant_name(self, variant: Mapping[str, Any]) -> str:
         """The grid's name and the settings that tell this variant from others."""
+        return self._names([variant])[0]
+
+    def _names(self, variants: Iterable[Mapping[str, Any]]) -> list[str]:
+        naming = self._naming  # once, for it goes through all values
+        return [self._name(variant, naming) for variant in variants]
+
+    def _name(self, variant: Mapping[str, Any], naming: Iterable[Axis]) -> str:
         name = self.name
-        for axis in self._naming:
+        for axis in naming:
             value = _part(variant, axis.key)
             if value is None:  # of another combination
                 continue
@@ -167,8 +193,8 @@ class Grid:
         """Pairs of variants that would have one name."""
         first: dict[str, Settings] = {}
         found = {}
-        for variant in self.variants():
-            name = self.variant_name(variant)
+        variants = self.variants()
+        for variant, name in zip(variants, self._names(variants), strict=True):
             other = first.setdefault(name, variant)
             one, two = ({**x, "seed": 0} for x in (other, variant))
             differing = [key for key in one | two if one.get(key) != two.get(key)]
@@ -182,16 +208,13 @@ class Grid:
 
     def runs(self, out: str = "runs") -> list[Variant]:
         """All variants as runs under `out`/`name`; refuses all mistakes at once."""
-        if not spec.NAME.fullmatch(self.name):
-            raise Refused(
-                f"the grid's name is {self.name!r}, but must be letters, digits, '.', "
-                "'_' and '-', and begin with a letter or a digit"
-            )
+        if fault := fault_of_name(self.name):
+            raise Refused(fault)
         faults = dict.fromkeys(self.collisions())
         found = []
-        for settings in self.variants():
+        variants = self.variants()
+        for settings, name in zip(variants, self._names(variants), strict=True):
             try:
-                name = self.variant_name(settings)
                 found.append(Variant.of(settings, name, f"{out}/{self.name}"))
             except Refused as refusal:
                 faults[str(refusal)] = None
@@ -219,6 +242,22 @@ class Grid:
 
 
 # Values
+
+
+def fault_of_name(name: str) -> str:
+    """Why it cannot name a directory; empty if it can."""
+    if spec.NAME.fullmatch(name):
+        return ""
+    rule = "letters, digits, '.', '_' and '-', and begin with a letter or a digit"
+    return f"the name is {name!r}, but must be {rule}"
+
+
+def _twice(values: list) -> list:
+    """Those that come more than once."""
+    try:
+        return [value for value, count in Counter(values).items() if count > 1]
+    except TypeError:  # mappings, which are few
+        return [value for i, value in enumerate(values) if value in values[:i]]
 
 
 @functools.cache
@@ -266,6 +305,10 @@ def _clean(value: Any) -> str:
 
 
 # Combinations
+
+
+def _length(group: list[Axis]) -> int:
+    return len(group[0].values) if group else 0
 
 
 def _product(groups: Iterable[list[Axis]]) -> list[Settings]:

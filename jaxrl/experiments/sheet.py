@@ -22,7 +22,7 @@ All mistakes are found at once, each with its line.
 import difflib
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -88,13 +88,24 @@ def composed(path: str) -> yaml.MappingNode:
     except OSError as error:
         raise Refused(f"cannot read {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise Refused(f"{path} is not YAML: {reason}") from None
+        raise Refused(f"{path} is not YAML: {_syntax(error)}") from None
     if not isinstance(root, yaml.MappingNode):
         raise Refused(f"{path} must hold settings, one a line, as in 'gamma: 0.98'")
     if _size(root, {}) > MOST:
         raise Refused(f"{path} holds more than {MOST} values, by its aliases")
     return root
+
+
+def _syntax(error: Exception) -> str:
+    """What is wrong with it, in a line."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if not isinstance(error, yaml.MarkedYAMLError) or not error.problem_mark:
+        return " ".join(str(error).replace('in "<unicode string>", ', "").split())
+    line, problem = error.problem_mark.line + 1, str(error.problem)
+    if "'\\t'" in problem:
+        problem = "it is indented by a tab; take spaces"
+    return f"line {line}: {problem.replace('<stream end>', 'the end of the file')}"
 
 
 def _size(node: yaml.Node, known: dict[int, int]) -> int:
@@ -143,7 +154,8 @@ class Reader:
         self._note_choices(entries)
         for entry in entries:
             self.take_entry(entry)
-        for key, line, node in sections:
+        # What is excluded must be there before.
+        for key, line, node in sorted(sections, key=lambda x: x[0] == "exclude"):
             getattr(self, f"_take_{key}")(line, node)
 
     def sheet(self, where: str) -> Sheet:
@@ -200,17 +212,37 @@ class Reader:
             self.out = str(plain[0])
         else:
             self.grid.name = str(plain[0])
+            self.wrong(entry.line, grid.fault_of_name(self.grid.name))
 
     def _are_right(self, entries: Iterable[Entry]) -> bool:
         before = len(self.mistakes)
         for entry in entries:
+            if fault := self._fault_of_key(entry.key):
+                self.wrong(entry.line, fault)
+                continue
             for value in entry.values:
-                self.wrong(value.line, self.fault(entry.key, value.plain))
+                self.wrong(value.line, self._fault_of_value(entry.key, value.plain))
         return len(self.mistakes) == before
 
     def fault(self, key: str, value: Any) -> str:
-        """What is wrong with a value; empty if nothing is."""
+        """What is wrong with a setting or its value; empty if nothing is."""
+        return self._fault_of_key(key) or self._fault_of_value(key, value)
+
+    def _fault_of_key(self, key: str) -> str:
         name, *parts = key.split(":")
+        if key in (*CHOICES, "env"):
+            return ""
+        if key in ELSEWHERE:
+            return f"{key} has no place in a grid; {ELSEWHERE[key]}"
+        if parts and grid.hints().get(name) is not dict:
+            return f"{key!r} is a part of {name}, but only env_kwargs has parts"
+        near = difflib.get_close_matches(name, (*SECTIONS, "name", "env"), 1, 0.75)
+        if near and name not in grid.hints():
+            return f"a grid has no {name!r}; did you mean {near[0]!r}?"
+        lacking = [algo for algo in self._algos_with(name) if name not in _known(algo)]
+        return spec.fault(lacking[0], name, None, _known(lacking[0])) if lacking else ""
+
+    def _fault_of_value(self, key: str, value: Any) -> str:
         if value is UNREADABLE:  # and told already
             return ""
         if key in CHOICES:
@@ -221,23 +253,19 @@ class Reader:
                 "" if value in CHOICES[key] else f"there is no {what} {value!r}{known}"
             )
         if key == "env":
-            return envs.misspelt(value) if isinstance(value, str) else "env is a text"
-        if key in ELSEWHERE:
-            return f"{key} has no place in a grid; {ELSEWHERE[key]}"
-        if parts and grid.hints().get(name) is not dict:
-            return f"{key!r} is a part of {name}, but only env_kwargs has parts"
+            return _fault_of_env(value)
+        name, *parts = key.split(":")
         tried = value if not parts else {parts[0]: value}
-        return self._fault_for_the_algorithms(name, tried)
+        every = [
+            spec.fault(algo, name, tried, _known(algo))
+            for algo in self._algos_with(name)
+        ]
+        return next(filter(None, every), "")
 
-    def _fault_for_the_algorithms(self, name: str, value: Any) -> str:
-        near = difflib.get_close_matches(name, (*SECTIONS, "name", "env"), 1, 0.75)
-        if near and name not in grid.hints():
-            return f"a grid has no {name!r}; did you mean {near[0]!r}?"
+    def _algos_with(self, name: str) -> Sequence[str]:
+        """Those of the grid; where it has none, one by which to judge a setting."""
         knowing = [algo for algo in NAMES if name in _known(algo)]
-        for algo in self._algos or knowing[:1] or NAMES[:1]:
-            if fault := spec.fault(algo, name, value, _known(algo)):
-                return fault
-        return ""
+        return self._algos or knowing[:1] or NAMES[:1]
 
     def _entry(self, key: str, line: int, node: yaml.Node) -> Entry:
         name, shorthand = _parted(key)
@@ -272,12 +300,15 @@ class Reader:
                 self._try(at, self.grid.include, _settings(entries))
 
     def _take_exclude(self, line: int, node: yaml.Node) -> None:
+        # A grid that lacks a setting, or is too large, says nothing about it.
+        whole = not self.mistakes and not self.grid.fault_of_size()
+        left = len(self.grid.variants()) if whole else 0
         for at, entries in self._combinations(line, node, "exclude"):
             if not self._are_right(entries):
                 continue
-            before = len(self.grid.variants())
             self.grid.exclude(_settings(entries))
-            if len(self.grid.variants()) == before and not self.mistakes:
+            before, left = left, len(self.grid.variants()) if whole else 0
+            if whole and left == before:
                 self.wrong(at, "this excludes nothing: no variant has these values")
 
     def _take_per_env(self, line: int, node: yaml.Node) -> None:
@@ -345,6 +376,13 @@ class Reader:
 
 
 _known = functools.cache(spec.settings_of)
+
+
+def _fault_of_env(value: Any) -> str:
+    if isinstance(value, str) and value:
+        return envs.misspelt(value)
+    what = "empty" if value in (None, "") else repr(value)
+    return f"env is {what}, but must be a name, as in env: Hopper-v4"
 
 
 def _settings(entries: Iterable[Entry]) -> dict[str, list]:
