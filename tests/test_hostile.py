@@ -15,6 +15,7 @@ from test_train import train
 from jaxrl.algos import NAMES
 from jaxrl.cli.main import main
 from jaxrl.runs import checkpoint, spec
+from jaxrl.runs.refusal import suggestion
 from jaxrl.training import host
 from jaxrl.training.learner import Learner
 
@@ -106,6 +107,17 @@ def test_most_typos_of_one_letter_get_the_right_suggestion(
         right += f"did you mean {name!r}?" in refused(words, tmp_path, capsys)
         total += 1
     assert right / total >= 0.95, right / total
+
+
+def test_a_suggestion_is_a_name_that_has_the_word_in_it_and_nothing_far_off():
+    ppo, vpg = spec.settings_of("ppo"), spec.settings_of("vpg")
+    assert suggestion("lr", ppo) == "; did you mean 'pi_lr' or 'vf_lr'?"
+    assert suggestion("lr_decya", ppo) == "; did you mean 'lr_decay'?"
+    assert suggestion("clip", ppo) == "; did you mean 'clip_ratio'?"
+    assert suggestion("clip_ratio", vpg) == ""
+    assert suggestion("Foo-v1", ["Acrobot-v1"]) == ""
+    assert suggestion("--jbos", ["--jobs", "--out"]) == "; did you mean '--jobs'?"
+    assert suggestion("", ppo) == suggestion("--", ppo) == ""
 
 
 def bad_value(hint, rng):

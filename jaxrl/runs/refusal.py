@@ -8,7 +8,23 @@ class Refused(ValueError):
     """A user's mistake, to be shown without a traceback."""
 
 
+# As near as a word of three letters is with one of them wrong; what is farther off,
+# such as 'activation' from 'clip_ratio', misleads.
+NEAR = 0.66
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """'; did you mean ...?' if there is something near."""
-    near = difflib.get_close_matches(name.replace("-", "_"), list(known), 1, 0.6)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    words = {_plain(word): word for word in known}
+    asked = _plain(name)
+    near = difflib.get_close_matches(asked, words, 1, NEAR)
+    # `lr` is not near 'pi_lr' or 'vf_lr', but the end of both, and part of 'lr_decay'.
+    having = [word for word in words if asked and f"_{asked}_" in f"_{word}_"]
+    having.sort(key=lambda word: not word.endswith(asked))
+    meant = " or ".join(repr(words[word]) for word in (near or having[:2]))
+    return f"; did you mean {meant}?" if meant else ""
+
+
+def _plain(word: str) -> str:
+    """Without dashes, which all flags have in common."""
+    return word.lstrip("-").replace("-", "_")
