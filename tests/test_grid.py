@@ -296,12 +296,12 @@ def test_a_grid_of_too_many_variants_is_refused_before_they_are_made(tmp_path):
     many = list(range(1, 1001))
     lines = ["algo: sac", "env: Hopper-v4", *(f"{x}: {many}" for x in ("seed", "keep"))]
     lines += [f"max_ep_len: {many}", "exclude: [{seed: 1}, {seed: 2}]"]
-    with pytest.raises(Refused, match="has 1,000,000,000 combinations, but 10,000"):
+    with pytest.raises(Refused, match="are 1,000,000,000 combinations, but 10,000"):
         sheet.read(written(tmp_path, "\n".join(lines)))
     grid = Grid("n").add("seed", many).add("steps", list(range(10)))
     assert len(grid.variants()) == 10_000
     grid.include({"lr": 0.1, "steps": [1, 2]})
-    with pytest.raises(Refused, match="has 12,000 combinations"):
+    with pytest.raises(Refused, match="are 12,000 combinations"):
         grid.variants()
 
 

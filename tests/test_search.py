@@ -65,6 +65,13 @@ space:
   gama: {uniform: [0, 1]}
 slurm: {cpus: 2}
 storage: trials.db
+seed: [0, 1]
+vf_lr:
+  - 0.1
+  - 0.2
+  - 0.3
+name: ..
+exclude: {seed: 1}
 """
 
 
@@ -81,7 +88,12 @@ def test_every_mistake_is_told_with_its_line(tmp_path, monkeypatch, capsys):
         "line 9: hidden has no range",
         "line 10: ppo has no setting 'gama'; did you mean 'gamma'?",
         "line 12: storage is no URL of Optuna, as in sqlite:///",
-        "line 11: a search runs on this machine; slurm is for grids",
+        "line 11: a search tries what is in space, on this machine; slurm is for",
+        "line 13: a search takes one value of seed; to try several, keep one here and",
+        "write vf_lr: {choice: [0.1, 0.2, ..]} in space",
+        "line 14: a search takes one value of vf_lr",
+        "line 18: the name is '..', but must be",
+        "on this machine; exclude is for grids",
     ):
         assert part in told
     assert told.startswith("jaxrl: ")
@@ -260,6 +272,26 @@ def test_a_sampler_learns_from_the_trials_or_says_what_it_needs(plan, sampler):
         finish(search, lambda config: 1000 * config.gamma)
     assert search.found().settings["gamma"] > 0.8
     assert search.more() is None
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        ({"int": [1, 2, 3]}, "keep has 3 numbers, but int takes the lowest and"),
+        ({"uniform": ["a", 3]}, "keep goes from a lower to a higher number"),
+        ({"log_uniform": [0, 3]}, "lower to a higher number above 0"),
+    ],
+)
+def test_a_range_is_refused_with_the_rule_it_broke(given, part):
+    with pytest.raises(Refused, match=part):
+        Range.of("keep", given)
+
+
+def test_an_environment_can_be_chosen_too(tmp_path):
+    text = FILE + "      env: {choice: [CartPole-v1, Acrobot-v1]}\n"
+    plan = read(written(tmp_path, text))
+    chosen = {key: range.values[0] for key, range in plan.space.items()}
+    assert plan.variant(0, chosen | {"env": "Acrobot-v1"}).run.env == "Acrobot-v1"
 
 
 def test_what_is_wrong_is_refused_from_python_too(plan):

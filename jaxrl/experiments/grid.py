@@ -132,8 +132,8 @@ class Grid:
         if count <= MOST:
             return ""
         return (
-            f"the grid has {count:,} combinations, but {MOST:,} at most can be run; "
-            "give its settings fewer values, or zip those that move together"
+            f"there are {count:,} combinations, but {MOST:,} at most can be run; give "
+            "the settings fewer values, or zip those that move together"
         )
 
     def _around(self, extra: Mapping[str, list]) -> list[list[Axis]]:

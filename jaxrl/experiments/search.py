@@ -43,6 +43,7 @@ KINDS = ("uniform", "log_uniform", "int", "choice")
 SAMPLERS = {"tpe": "", "random": "", "qmc": "", "grid": "", "cmaes": "cmaes"}
 SAMPLERS |= {"gp": "torch"}
 PRUNERS = ("median", "none")
+FOR_GRIDS = ("zip", "include", "exclude", "slurm")
 OWN = ("trials", "sampler", "pruner", "storage", "space")
 LAST = 5  # epochs over which a trial's returns are averaged
 TRIALS = 20  # where no number is given
@@ -66,8 +67,14 @@ class Range(NamedTuple):
             raise Refused(f"{key} needs two values at least, as in {{{kind}: [1, 2]}}")
         if kind == "choice":
             return cls(kind, [_text(value) for value in values])
-        low, high, *more = (grid.converted(key, value) for value in values)
-        if more or not low < high or (kind == "log_uniform" and low <= 0):
+        if len(values) > 2:
+            raise Refused(
+                f"{key} has {len(values)} numbers, but {kind} takes the lowest and the "
+                f"highest; list values as {{choice: [...]}}"
+            )
+        low, high = (grid.converted(key, value) for value in values)
+        numbers = isinstance(low, int | float) and isinstance(high, int | float)
+        if not numbers or not low < high or (kind == "log_uniform" and low <= 0):
             above = " above 0" if kind == "log_uniform" else ""
             raise Refused(f"{key} goes from a lower to a higher number{above}")
         return cls(kind, [low, high])
@@ -137,27 +144,43 @@ def read(path: str) -> Plan:
     """The search in a YAML file; refuses it with all that is wrong."""
     reader = sheet.Reader(Path(path).stem)
     pairs = reader.pairs(sheet.composed(path))
-    reader.take([pair for pair in pairs if pair[0] not in OWN])
+    _take_settings(reader, pairs)
     given = [pair for pair in pairs if pair[0] in OWN and pair[0] != "space"]
     own: dict[str, Any] = {key: reader.plain(node) for key, _, node in given}
     for key, line, _ in given:
         reader.wrong(line, _fault(key, own[key]))
     own["space"] = {}
     for key, line, node in pairs:
-        if key == "slurm":
-            reader.wrong(line, "a search runs on this machine; slurm is for grids")
         if key == "space":
             space = reader.mapping(line, node, key, "{lr: {uniform: [0, 1]}}")
             own["space"] = _space(reader, space, own.get("sampler"))
     if not own["space"]:
         reader.wrong(0, "no space; name settings, as in space: {lr: {uniform: [0, 1]}}")
     filled, out, _ = reader.sheet(path)
-    (fixed, *more) = filled.variants()
-    if more:
-        raise Refused(
-            f"{path}: a search takes one value of a setting, or a space for it"
-        )
+    (fixed,) = filled.variants()
     return Plan(name=filled.name, fixed=fixed, out=out, **own)
+
+
+def _take_settings(reader: sheet.Reader, pairs: list[sheet.Pair]) -> None:
+    """Those that all trials have in common: one value each."""
+    reader.take([pair for pair in pairs if pair[0] not in (*OWN, *FOR_GRIDS)])
+    for key, line, node in pairs:
+        if key in FOR_GRIDS:
+            what = "a search tries what is in space, on this machine"
+            reader.wrong(line, f"{what}; {key} is for grids")
+        elif key not in (*OWN, *sheet.SECTIONS):
+            reader.wrong(line, _fault_of_list(reader.entry(key, line, node)))
+
+
+def _fault_of_list(entry: sheet.Entry) -> str:
+    if len(entry.values) < 2 or entry.key in sheet.PLACES:
+        return ""
+    values = ", ".join(str(value.plain) for value in entry.values[:2])
+    example = f"{entry.key}: {{choice: [{values}{', ..' * (len(entry.values) > 2)}]}}"
+    return (
+        f"a search takes one value of {entry.key}; to try several, keep one here and "
+        f"write {example} in space"
+    )
 
 
 def _space(
@@ -167,8 +190,8 @@ def _space(
     for key, line, node in pairs:
         try:
             found[key] = Range.of(key, reader.plain(node))
-        except (Refused, TypeError) as error:
-            reader.wrong(line, str(error))
+        except Refused as refusal:
+            reader.wrong(line, str(refusal))
             continue
         for value in found[key].values:
             reader.wrong(line, reader.fault(key, value))

@@ -38,6 +38,7 @@ from jaxrl.runs import spec
 from jaxrl.runs.refusal import Refused, suggestion
 
 SECTIONS = ("zip", "exclude", "include", "per_env", "slurm")
+PLACES = ("name", "exp_name", "out")
 CHOICES = {"algo": NAMES, "preset": ("default", *PRESETS)}
 # Each run's own, which the grid decides.
 ELSEWHERE = {
@@ -150,7 +151,7 @@ class Reader:
             if key in SECTIONS:
                 sections.append((key, line, node))
             else:
-                entries.append(self._entry(key, line, node))
+                entries.append(self.entry(key, line, node))
         self._note_choices(entries)
         for entry in entries:
             self.take_entry(entry)
@@ -198,7 +199,7 @@ class Reader:
         self._keys.add(entry.key)
         if not entry.line:
             self._note_choices([entry])
-        if entry.key in ("name", "exp_name", "out"):
+        if entry.key in PLACES:
             self._take_place(entry)
         elif self._are_right([entry]):
             values = [value.plain for value in entry.values]
@@ -267,7 +268,8 @@ class Reader:
         knowing = [algo for algo in NAMES if name in _known(algo)]
         return self._algos or knowing[:1] or NAMES[:1]
 
-    def _entry(self, key: str, line: int, node: yaml.Node) -> Entry:
+    def entry(self, key: str, line: int, node: yaml.Node) -> Entry:
+        """A setting with its values and their lines."""
         name, shorthand = _parted(key)
         whole = self.plain(node)
         single = not isinstance(whole, list) or grid.is_one_value(name, whole)
@@ -318,7 +320,7 @@ class Reader:
                     suggestion(env, self._envs) or f"; it has {', '.join(self._envs)}"
                 )
                 self.wrong(at, f"the grid has no env {env!r}{hint}")
-            entries = [self._entry(*pair) for pair in self.mapping(at, inner, env)]
+            entries = [self.entry(*pair) for pair in self.mapping(at, inner, env)]
             for entry in entries:
                 if len(entry.values) != 1:
                     self.wrong(entry.line, f"{entry.key} takes one value in per_env")
@@ -341,7 +343,7 @@ class Reader:
         several = node.value if isinstance(node, yaml.SequenceNode) else [node]
         for each in several:
             at = each.start_mark.line + 1
-            yield at, [self._entry(*p) for p in self.mapping(at, each, section)]
+            yield at, [self.entry(*p) for p in self.mapping(at, each, section)]
 
     def mapping(
         self,
