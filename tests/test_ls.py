@@ -54,7 +54,7 @@ def test_a_run_of_a_grid_that_failed_to_begin_is_listed_too(tmp_path, capsys):
     for words in [tmp_path], [tmp_path / "g*", group]:
         found = listed(capsys, *words)
         assert {path: one["state"] for path, one in found.items()} == states
-    assert ending.cause(group / "g_a_s1") == "RuntimeError: boom"
+    assert ending.cause(group / "g_a_s1") == "RuntimeError: boom second line"
     begun = train(tmp_path, "ppo", "CartPole-v1").directory
     assert [*listed(capsys, tmp_path)] == sorted([*states, str(begun)])
 
@@ -63,6 +63,7 @@ TRACEBACK = """\
 Traceback (most recent call last):
   File "x.py", line 1, in <module>
 RuntimeError: boom
+second line
 """
 
 

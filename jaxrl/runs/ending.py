@@ -1,5 +1,6 @@
 """Why a run ended before its time. Free of JAX, as all that reads runs."""
 
+import itertools
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -32,14 +33,22 @@ def printed_by(run: Path) -> Path:
 
 
 def last_words(printed: str) -> str:
-    """The last line in which jaxrl told its end, or else the last line."""
-    return (_told(printed) or _lines(printed) or [""])[-1]
+    """As jaxrl told its end, or else Python, or else the last line."""
+    told, lines = _told(printed), _lines(printed)
+    return told[-1] if told else _raised(printed) or (lines or [""])[-1]
 
 
 def _end(printed: str) -> str:
     """As jaxrl told it, or else Python; "" if neither did."""
-    spoken = _told(printed) or TRACEBACK in printed
-    return last_words(printed) if spoken else ""
+    return (_told(printed) or [_raised(printed)])[-1]
+
+
+def _raised(printed: str) -> str:
+    """What the last traceback ends with, in a line; "" without one."""
+    _, found, rest = printed.rpartition(TRACEBACK)
+    lines = rest.splitlines()
+    error = itertools.dropwhile(lambda line: not line or line.startswith(" "), lines)
+    return " ".join(" ".join(error).split()) if found else ""
 
 
 def _told(printed: str) -> list[str]:
