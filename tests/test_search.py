@@ -72,6 +72,7 @@ vf_lr:
   - 0.3
 name: ..
 exclude: {seed: 1}
+pruneer: none
 """
 
 
@@ -94,6 +95,7 @@ def test_every_mistake_is_told_with_its_line(tmp_path, monkeypatch, capsys):
         "line 14: a search takes one value of vf_lr",
         "line 18: the name is '..', but must be",
         "on this machine; exclude is for grids",
+        "line 20: a search has no 'pruneer'; did you mean 'pruner'?",
     ):
         assert part in told
     assert told.startswith("jaxrl: ")

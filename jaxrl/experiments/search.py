@@ -142,7 +142,7 @@ class Plan:
 
 def read(path: str) -> Plan:
     """The search in a YAML file; refuses it with all that is wrong."""
-    reader = sheet.Reader(Path(path).stem)
+    reader = sheet.Reader(Path(path).stem, "search", OWN)
     pairs = reader.pairs(sheet.composed(path))
     _take_settings(reader, pairs)
     given = [pair for pair in pairs if pair[0] in OWN and pair[0] != "space"]

@@ -134,7 +134,8 @@ def from_flags(algo: str, flags: Mapping[str, list[str]]) -> Sheet:
 class Reader:
     """Fills a grid and gathers mistakes, each with its line."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, kind: str = "grid", own: Sequence[str] = ()) -> None:
+        self._kind, self._words = kind, (*SECTIONS, "name", "env", *own)
         self.mistakes: list[tuple[int, str]] = []
         self.out = "runs"
         self.slurm = Slurm()
@@ -237,9 +238,9 @@ class Reader:
             return f"{key} has no place in a grid; {ELSEWHERE[key]}"
         if parts and grid.hints().get(name) is not dict:
             return f"{key!r} is a part of {name}, but only env_kwargs has parts"
-        near = difflib.get_close_matches(name, (*SECTIONS, "name", "env"), 1, 0.75)
+        near = difflib.get_close_matches(name, self._words, 1, 0.75)
         if near and name not in grid.hints():
-            return f"a grid has no {name!r}; did you mean {near[0]!r}?"
+            return f"a {self._kind} has no {name!r}; did you mean {near[0]!r}?"
         lacking = [algo for algo in self._algos_with(name) if name not in _known(algo)]
         return spec.fault(lacking[0], name, None, _known(lacking[0])) if lacking else ""
 
