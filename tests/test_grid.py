@@ -257,6 +257,10 @@ BOMB = "a: &a [1, 1]\n" + "".join(
         ("{algo: sac, env: Hopper-v4, lr: []}", "lr has no value"),
         ("{algo: sac, env: Hopper-v4, lr: !!python/name:os.system }", "line 1"),
         ("{algo: sac, env: Hopper-v4, exclude: {lr: 7}}", "excludes nothing"),
+        (
+            "{algo: sac, env: Ant, env_kwargs:a: 1, env_kwargs: {}, exclude: {lr: 7}}",
+            "sweep.yaml: env_kwargs is given whole after",
+        ),
         ("{algo: sac, env: Hopper-v4, exclude: {env: Hopper-v4}}", "no variant"),
         ("{algo: [sac, td3], env: Hopper-v4, alpha: 1}", "td3 has no setting 'alpha'"),
         ("{algo: sac, env: Hopper-v4, overwrite: true}", "use the flag --overwrite"),

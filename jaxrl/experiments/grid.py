@@ -117,24 +117,22 @@ class Grid:
 
     def variants(self) -> list[Settings]:
         """All combinations, each as nested settings; the first added vary slowest."""
-        if fault := self.fault_of_size():
-            raise Refused(fault)
+        self._refuse_too_many()
         plain = [self._finished(flat) for flat in _product(self._groups)]
         kept = [each for each in plain if not self._is_excluded(each)]
         for extra in self._included:
             kept += [self._finished(flat) for flat in _product(self._around(extra))]
         return list({_canonical(variant): variant for variant in kept}.values())
 
-    def fault_of_size(self) -> str:
-        """That there are too many combinations, told without making them."""
+    def _refuse_too_many(self) -> None:
+        """Counts the combinations without making them."""
         every = [self._groups, *map(self._around, self._included)]
         count = sum(math.prod(map(_length, groups)) for groups in every)
-        if count <= MOST:
-            return ""
-        return (
-            f"there are {count:,} combinations, but {MOST:,} at most can be run; give "
-            "the settings fewer values, or zip those that move together"
-        )
+        if count > MOST:
+            raise Refused(
+                f"there are {count:,} combinations, but {MOST:,} at most can be run; "
+                "give the settings fewer values, or zip those that move together"
+            )
 
     def _around(self, extra: Mapping[str, list]) -> list[list[Axis]]:
         """The values of an included combination, and what it does not name."""

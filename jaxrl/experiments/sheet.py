@@ -19,6 +19,7 @@
 All mistakes are found at once, each with its line.
 """
 
+import contextlib
 import difflib
 import functools
 import re
@@ -303,16 +304,21 @@ class Reader:
                 self._try(at, self.grid.include, _settings(entries))
 
     def _take_exclude(self, line: int, node: yaml.Node) -> None:
-        # A grid that lacks a setting, or is too large, says nothing about it.
-        whole = not self.mistakes and not self.grid.fault_of_size()
-        left = len(self.grid.variants()) if whole else 0
+        whole = not self.mistakes  # a grid that lacks a setting has other variants
+        left = self._count()
         for at, entries in self._combinations(line, node, "exclude"):
             if not self._are_right(entries):
                 continue
             self.grid.exclude(_settings(entries))
-            before, left = left, len(self.grid.variants()) if whole else 0
-            if whole and left == before:
+            before, left = left, self._count()
+            if whole and left and left == before:
                 self.wrong(at, "this excludes nothing: no variant has these values")
+
+    def _count(self) -> int:
+        """Variants up to now; 0 where they are refused, which is told in the end."""
+        with contextlib.suppress(Refused):
+            return len(self.grid.variants())
+        return 0
 
     def _take_per_env(self, line: int, node: yaml.Node) -> None:
         for env, at, inner in self.mapping(line, node, "per_env"):
