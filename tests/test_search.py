@@ -72,6 +72,7 @@ vf_lr:
   - 0.3
 name: ..
 exclude: {seed: 1}
+tua: [1, 2]
 pruneer: none
 """
 
@@ -95,9 +96,11 @@ def test_every_mistake_is_told_with_its_line(tmp_path, monkeypatch, capsys):
         "line 14: a search takes one value of vf_lr",
         "line 18: the name is '..', but must be",
         "on this machine; exclude is for grids",
-        "line 20: a search has no 'pruneer'; did you mean 'pruner'?",
+        "line 21: a search has no 'pruneer'; did you mean 'pruner'?",
     ):
         assert part in told
+    assert told.count("'tua'") == 1
+    assert told.count("line ") == told.count("\n") - 1  # all but the head
     assert told.startswith("jaxrl: ")
     assert [path.name for path in tmp_path.iterdir()] == ["find.yaml"]
 
@@ -287,6 +290,16 @@ def test_a_sampler_learns_from_the_trials_or_says_what_it_needs(plan, sampler):
 def test_a_range_is_refused_with_the_rule_it_broke(given, part):
     with pytest.raises(Refused, match=part):
         Range.of("keep", given)
+
+
+def test_no_space_is_told_and_one_with_mistakes_is_not_taken_for_none(tmp_path):
+    for text, part in (
+        ("", "no space; name settings"),
+        ("space: {}", "no space; name settings"),
+        ("space: {keep: 5}", "find.yaml: line 3: keep has no range"),
+    ):
+        with pytest.raises(Refused, match=part):
+            read(written(tmp_path, f"algo: ppo\nenv: CartPole-v1\n{text}"))
 
 
 def test_an_environment_can_be_chosen_too(tmp_path):

@@ -149,12 +149,13 @@ def read(path: str) -> Plan:
     own: dict[str, Any] = {key: reader.plain(node) for key, _, node in given}
     for key, line, _ in given:
         reader.wrong(line, _fault(key, own[key]))
-    own["space"] = {}
+    own["space"], empty = {}, True
     for key, line, node in pairs:
         if key == "space":
             space = reader.mapping(line, node, key, "{lr: {uniform: [0, 1]}}")
             own["space"] = _space(reader, space, own.get("sampler"))
-    if not own["space"]:
+            empty = not node.value
+    if empty:
         reader.wrong(0, "no space; name settings, as in space: {lr: {uniform: [0, 1]}}")
     filled, out, _ = reader.sheet(path)
     (fixed,) = filled.variants()
@@ -169,7 +170,9 @@ def _take_settings(reader: sheet.Reader, pairs: list[sheet.Pair]) -> None:
             what = "a search tries what is in space, on this machine"
             reader.wrong(line, f"{what}; {key} is for grids")
         elif key not in (*OWN, *sheet.SECTIONS):
-            reader.wrong(line, _fault_of_list(reader.entry(key, line, node)))
+            entry = reader.entry(key, line, node)
+            known = not reader.fault_of_key(entry.key)
+            reader.wrong(line, _fault_of_list(entry) if known else "")
 
 
 def _fault_of_list(entry: sheet.Entry) -> str:

@@ -220,7 +220,7 @@ class Reader:
     def _are_right(self, entries: Iterable[Entry]) -> bool:
         before = len(self.mistakes)
         for entry in entries:
-            if fault := self._fault_of_key(entry.key):
+            if fault := self.fault_of_key(entry.key):
                 self.wrong(entry.line, fault)
                 continue
             for value in entry.values:
@@ -229,9 +229,10 @@ class Reader:
 
     def fault(self, key: str, value: Any) -> str:
         """What is wrong with a setting or its value; empty if nothing is."""
-        return self._fault_of_key(key) or self._fault_of_value(key, value)
+        return self.fault_of_key(key) or self._fault_of_value(key, value)
 
-    def _fault_of_key(self, key: str) -> str:
+    def fault_of_key(self, key: str) -> str:
+        """That there is no such setting; empty if there is one."""
         name, *parts = key.split(":")
         if key in (*CHOICES, "env"):
             return ""
