@@ -37,10 +37,8 @@ class Parser(argparse.ArgumentParser):
     def parse(self, words: list[str]) -> argparse.Namespace:
         given, strangers = self.parse_known_args([_underscored(word) for word in words])
         if strangers:
-            every = [o for action in self._actions for o in action.option_strings]
-            options = [option[2:] for option in every if option.startswith("--")]
-            hint = suggestion(strangers[0].lstrip("-"), options)
-            hint = hint.replace("mean '", "mean '--") or "; --help lists all options"
+            options = [o for action in self._actions for o in action.option_strings]
+            hint = suggestion(strangers[0], options) or "; --help lists all options"
             raise Refused(f"{strangers[0]!r} is not an option{hint}")
         return given
 

@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import importlib.util
 import os
+import platform
 import re
 import shutil
 import signal
@@ -29,7 +30,7 @@ LOCAL_SIZE = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER
 THREADS = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 VERBOSE = "--verbose-ranks"  # of the commands that start runs
 LIVE = "JAXRL_LIVE"  # whether what is printed ends on a terminal
-HEARD = "JAXRL_HEARD"  # the file that names the signal which the launcher heard
+HEARD = "JAXRL_HEARD"  # host and file that name the signal which the launcher heard
 PASSED_ON = signal.SIGUSR1  # the one of our signals that mpirun hands on
 PR_SET_PDEATHSIG = 1
 # Open MPI's settings, by environment because other MPIs know no such options: several
@@ -129,8 +130,9 @@ class Prefixed:
 
 def heard_by_all(own: signal.Signals) -> str:
     """The signal that the user sent; a launcher passes on another in its place."""
-    with contextlib.suppress(KeyError, OSError):
-        return Path(os.environ[HEARD]).read_text() or own.name
+    host, _, file = os.environ.get(HEARD, "").partition(" ")
+    with contextlib.suppress(OSError):
+        return (host == platform.node() and Path(file).read_text()) or own.name
     return own.name
 
 
@@ -203,7 +205,8 @@ class Job:
         launcher = os.getpid()
         # Without a name of its own, so that not even a killed launcher leaves it.
         self._heard = tempfile.TemporaryFile("w")  # noqa: SIM115
-        environment[HEARD] = f"/proc/{launcher}/fd/{self._heard.fileno()}"
+        place = f"/proc/{launcher}/fd/{self._heard.fileno()}"
+        environment[HEARD] = f"{platform.node()} {place}"
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
