@@ -58,7 +58,7 @@ def resume(
 
 def search(
     space: Mapping[str, Mapping[str, list]],
-    trials: int = 0,
+    trials: int | None = None,
     *,
     algo: str,
     env: str,

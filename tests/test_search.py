@@ -252,7 +252,7 @@ def test_it_tells_the_setting_that_matters(plan):
 def test_a_grid_tries_every_combination_once_and_also_after_a_kill(plan):
     ranges = {"hidden": {"choice": [[8], [8, 8]]}, "train_pi_iters": {"int": [1, 3]}}
     space = {key: Range.of(key, given) for key, given in ranges.items()}
-    plan = dataclasses.replace(plan, space=space, sampler="grid", trials=0)
+    plan = dataclasses.replace(plan, space=space, sampler="grid", trials=None)
     assert plan.most == 6
     assert dataclasses.replace(plan, trials=4).most == 4
     search = Search(plan)
@@ -314,6 +314,8 @@ def test_what_is_wrong_is_refused_from_python_too(plan):
         ({"sampler": "tpee"}, "did you mean 'tpe'?"),
         ({"sampler": "grid"}, "gamma has no end of values"),
         ({"trials": -1}, "trials is -1"),
+        ({"trials": 0}, "trials is 0"),
+        ({"trials": 2.5}, "trials is 2.5"),
         ({"storage": "me:secret@host"}, "storage is no URL of Optuna"),
     ):
         with pytest.raises(Refused, match=re.escape(part)):
@@ -325,6 +327,14 @@ def test_from_python(tmp_path):
     with pytest.raises(Refused, match="gama"):
         jaxrl.search(
             {"gama": {"uniform": [0, 1]}},
+            algo="ppo",
+            env="CartPole-v1",
+            out=str(tmp_path),
+        )
+    with pytest.raises(Refused, match="trials is 0"):
+        jaxrl.search(
+            {"gamma": {"uniform": [0, 1]}},
+            trials=0,
             algo="ppo",
             env="CartPole-v1",
             out=str(tmp_path),

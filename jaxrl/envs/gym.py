@@ -216,7 +216,7 @@ def misspelt(env_id: str) -> str:
     """That there is no such environment; empty where there may be one."""
     module, _, name = env_id.rpartition(":")
     known = {*gym.registry, *(one.rpartition("-v")[0] for one in gym.registry)}
-    near = difflib.get_close_matches(name, gym.registry, 3, 0.6)
+    near = difflib.get_close_matches(name, gym.registry, 3, 0.66)
     if name in known or (module and not near):
         return ""
     hint = f"did you mean {' or '.join(near)}?" if near else "gymnasium has none"

@@ -109,8 +109,8 @@ class Plan:
     """The settings that all trials have in common."""
     space: dict[str, Range]
     out: str = "runs"
-    trials: int = 0
-    """In all; 0 for 20, or all combinations of a grid."""
+    trials: int | None = None
+    """In all; None for 20, or all combinations of a grid."""
     sampler: str = "tpe"
     pruner: str = "median"
     storage: str = ""
@@ -216,7 +216,8 @@ def _fault(key: str, value: Any) -> str:
     package = SAMPLERS[value] if key == "sampler" else ""
     if package and importlib.util.find_spec(package) is None:
         return f"the sampler {value} needs a package: pip install {package}"
-    if key == "trials" and (not isinstance(value, int) or value < 1):
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if key == "trials" and (not whole or value < 1):
         return f"trials is {value!r}, but must be a whole number from 1 on"
     if key == "storage" and not re.match(r"[\w+.-]+://|$", str(value)):
         return "storage is no URL of Optuna, as in sqlite:////home/me/trials.db"
@@ -258,8 +259,9 @@ def run(plan: Plan, options: Options) -> Found:
             "a search needs the package optuna; install it with pip install "
             "'jaxrl[search]'"
         )
-    own = {"sampler": plan.sampler, "pruner": plan.pruner, "trials": plan.most}
+    own: dict[str, Any] = {"sampler": plan.sampler, "pruner": plan.pruner}
     own |= {"storage": plan.storage}
+    own |= {} if plan.trials is None else {"trials": plan.trials}
     faults = [_fault(key, value) for key, value in own.items()]
     faults += [_fault_in_space(*pair, plan.sampler) for pair in plan.space.items()]
     if wrong := [sentence for sentence in faults if sentence]:
