@@ -429,7 +429,11 @@ def test_strangers_run_nothing_in_the_browser(opened):
 
 
 def test_one_run_and_runs_without_returns_are_shown(opened):
-    page = opened(lambda root: write_run(root, "one", 0, {"Epoch": [0], "Odd": [""]}))
+    page = opened(
+        lambda root: write_run(
+            root, "one", 0, {"Epoch": [0], "TotalEnvInteracts": [64], "Odd": [""]}
+        )
+    )
     assert page.complaints == []
     assert page.run(NAMES_SHOWN) == ["one_s0"]
 
