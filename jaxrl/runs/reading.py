@@ -239,10 +239,8 @@ def _runs_under(path: Path) -> list[Path]:
 
 
 def _columns(path: Path) -> dict[str, np.ndarray]:
-    if not path.exists():
-        return {}
     try:
-        text = path.read_text() if path.is_file() else ""
+        text = path.read_text() if path.is_file() else ""  # not from a pipe
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
