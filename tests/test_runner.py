@@ -235,12 +235,13 @@ def test_of_27_variants_with_5_bad_ones_22_finish_and_5_are_listed(tmp_path):
 @pytest.mark.faults
 def test_a_runner_killed_20_times_ends_with_all_27_as_if_undisturbed(tmp_path):
     axes = {"seed": [0, 1, 2], "gamma": [0.9, 0.95, 0.99], "lam": [0.8, 0.9, 1.0]}
-    undisturbed = tiny("a", epochs=30, **axes).run(jobs=2, **QUIET).finished
-    words = [*in_a_line("b", epochs=30, **axes), "--jobs", "2"]
+    axes["epochs"] = 400  # some seconds each, so that 20 kills find one at work
+    undisturbed = tiny("a", **axes).run(jobs=2, **QUIET).finished
+    words = [*in_a_line("b", **axes), "--jobs", "2"]
     chance, cut = random.Random(0), 0
     for _ in range(20):
         with grid_command(words) as process:
-            time.sleep(chance.uniform(1, 7))
+            time.sleep(chance.uniform(1, 6))
             assert process.poll() is None, "there was nothing left to disturb"
             children = children_of(process.pid)
             process.kill()
