@@ -75,20 +75,20 @@ def search(
 
     `jaxrl.search({"lr": {"log_uniform": [1e-5, 1e-2]}}, algo="sac", env="Hopper-v4")`
     """
-    from jaxrl.experiments import runner
+    from jaxrl.experiments import plan, runner
     from jaxrl.experiments import search as searching
 
-    plan = searching.Plan(
+    asked = plan.Plan(
         name=name,
         fixed={"algo": algo, "env": env, **settings},
-        space={key: searching.Range.of(key, x) for key, x in space.items()},
+        space={key: plan.Range.of(key, x) for key, x in space.items()},
         out=out,
         trials=trials,
         sampler=sampler,
         pruner=pruner,
         storage=storage,
     )
-    return searching.run(plan, runner.Options(out=out, jobs=jobs, screen=screen))
+    return searching.run(asked, runner.Options(out=out, jobs=jobs, screen=screen))
 
 
 def load(

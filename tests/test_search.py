@@ -13,8 +13,9 @@ import pytest
 import jaxrl
 from jaxrl.cli.main import main
 from jaxrl.experiments import runner
+from jaxrl.experiments.plan import SAMPLERS, Plan, Range, read
 from jaxrl.experiments.runner import Options, Summary
-from jaxrl.experiments.search import SAMPLERS, Found, Plan, Range, Search, read, run
+from jaxrl.experiments.search import Found, Search, run
 from jaxrl.runs import directory, reading
 from jaxrl.runs.refusal import Refused
 
@@ -144,7 +145,7 @@ def test_a_search_ends_with_the_best_and_a_command_and_can_go_on(
     told = capsys.readouterr().err
     assert "holds a search with other settings: " in told
     assert "steps was 128 and is 64, " in told
-    assert "lam was its default and is 0.9; choose another name" in told
+    assert "lam was not set and is 0.9; choose another name" in told
     assert "train_pi_iters was {int: [1, 4]} and is {int: [1, 5]}, " in told
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 
 from jaxrl.cli import flags
-from jaxrl.experiments import search
+from jaxrl.experiments import plan, search
 from jaxrl.experiments.runner import Options
 
 
@@ -21,12 +21,12 @@ def main(arguments: list[str]) -> int:
     limit = "stop a trial after so long, as in 90s, 30m or 2h"
     add("--time_limit", type=flags.duration, default=0, metavar="TIME", help=limit)
     given = parser.parse(arguments)
-    plan = search.read(given.file)
+    asked = plan.read(given.file)
     changes = {"trials": given.trials, "out": given.out}
     changes = {name: value for name, value in changes.items() if value is not None}
-    plan = dataclasses.replace(plan, **changes)
-    options = Options(out=plan.out, jobs=given.jobs, time_limit=given.time_limit)
-    return _report(search.run(plan, options))
+    asked = dataclasses.replace(asked, **changes)
+    options = Options(out=asked.out, jobs=given.jobs, time_limit=given.time_limit)
+    return _report(search.run(asked, options))
 
 
 def _report(found: search.Found) -> int:

@@ -10,7 +10,7 @@ import yaml
 
 from jaxrl.parallel import launch
 from jaxrl.runs import directory, reading, spec
-from jaxrl.runs.refusal import Refused
+from jaxrl.runs.refusal import Refused, differences
 from jaxrl.runs.spec import Run
 
 LONGEST = 200  # of a name; file systems take 255 bytes
@@ -102,10 +102,4 @@ class Variant:
 
     def changes(self, record: reading.Record) -> list[str]:
         """How the run that was recorded differs from this one, a setting each."""
-        before = reading.determining(record.config)
-        now = self.determining
-        return [
-            f"{key} was {before.get(key)!r} and is {now.get(key)!r}"
-            for key in before | now
-            if before.get(key) != now.get(key)
-        ]
+        return differences(reading.determining(record.config), self.determining)

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class Refused(ValueError):
@@ -23,6 +24,19 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     having.sort(key=lambda word: not word.endswith(asked))
     meant = " or ".join(repr(words[word]) for word in (near or having[:2]))
     return f"; did you mean {meant}?" if meant else ""
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """How the settings of then and now differ, a phrase each."""
+
+    def told(given: dict[str, Any], key: str) -> str:
+        return repr(given[key]) if key in given else "not set"
+
+    return [
+        f"{key} was {told(before, key)} and is {told(now, key)}"
+        for key in before | now
+        if before.get(key) != now.get(key)
+    ]
 
 
 def _plain(word: str) -> str:
