@@ -3,7 +3,7 @@
 On-policy: a rollout, then one jitted call. Off-policy: `update_every` steps, then as
 many updates in one scan over batches sampled at once. Between any two steps the run
 can be left, and taken up again as if it had not been. Several ranks take every step
-together; rank 0 alone writes.
+together.
 """
 
 import dataclasses
@@ -18,18 +18,18 @@ import numpy as np
 
 from jaxrl import checks, envs
 from jaxrl.envs.gym import Stepped
-from jaxrl.parallel import launch, mpi
+from jaxrl.parallel import mpi
 from jaxrl.parallel.devices import Devices
-from jaxrl.runs import checkpoint, directory, reading
-from jaxrl.runs.checkpoint import Saved, Store
+from jaxrl.runs import checkpoint
+from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.columns import columns
-from jaxrl.runs.logger import Board, Csv, Logger, Row, Screen, Wandb, rows_of
+from jaxrl.runs.logger import Logger, Row, Wandb, rows_of
 from jaxrl.runs.refusal import Refused
 from jaxrl.runs.spec import Run
-from jaxrl.training import filming
-from jaxrl.training.acting import Actor, numpy_policy
+from jaxrl.training.acting import Actor
 from jaxrl.training.experience import Ring, Rollout
 from jaxrl.training.learner import Learner, replayed
+from jaxrl.training.records import Records
 from jaxrl.training.share import Share
 from jaxrl.training.stopping import Stop
 from jaxrl.types import OffPolicy, OnPolicy
@@ -57,16 +57,15 @@ class Trainer:
 
     def __init__(self, run: Run, path: Path, on_epoch: OnEpoch | None) -> None:
         self.path, self.on_epoch = path, on_epoch
-        self.rank, self.ranks = mpi.rank(), mpi.size()
         self.algo, self.data = run.module, run.data
-        self.share = Share(run.data, self.rank, self.ranks)
-        streams = _streams(run.seed, self.rank)
+        self.share = Share(run.data, mpi.rank(), mpi.size())
+        streams = _streams(run.seed, self.share.rank)
         self.act_rng, self.batch_rng = map(np.random.default_rng, streams[:2])
         env_seed, test_seed, init_seed = map(int, streams[2].generate_state(3))
         try:
             self.devices = Devices(run.devices, *self.share.for_devices)
             self.run = run = _resolved(run, self.devices.count)
-            if run.wandb and self.rank == 0:
+            if run.wandb and self.share.rank == 0:
                 Wandb.refuse_absence()
             self.envs = self._environments(self.data.num_envs, env_seed)
             self.tests = self.share.of_any(self.data.num_test_episodes)
@@ -120,11 +119,14 @@ class Trainer:
             self.state = self._init()
         self.state = self._together(self.state)
         self.actor.follow(self.state)
-        self._open_logger(saved, screen)
+        self._open_logger(saved)
+        opening = (self.run, self.path, self.taken, self.logger)
+        self.records = Records(*opening, saved, screen)
+        self.screen = self.records.screen
         if self.screen:
             self.screen.notes(notes)
         self._start = self._epoch_start = time.perf_counter()
-        agree = mpi.greatest if self.ranks > 1 else None
+        agree = mpi.greatest if self.share.ranks > 1 else None
         try:
             with Stop(agree) as self.stop, mpi.watched():
                 self._loop()
@@ -134,44 +136,18 @@ class Trainer:
 
     def _together(self, state: Any) -> Any:
         """Rank 0's, on each device of each rank."""
-        if self.ranks > 1:
+        if self.share.ranks > 1:
             leaves = mpi.broadcast(checkpoint.flatten(state))
             state = checkpoint.unflatten(state, leaves)
         return self.devices.replicate(state)
 
-    def _open_logger(self, saved: Saved | None, screen: bool) -> None:
-        progress = saved.progress if saved else ""
+    def _open_logger(self, saved: Saved | None) -> None:
         rank = 0 if isinstance(self.data, OnPolicy) else 1  # a scan stacks metrics
-        tests = self.data.num_test_episodes
-        names = columns(self.learner.metrics, rank, tests)
-        self.logger = Logger(*names, rows_of(progress), mpi.pooled)
+        names = columns(self.learner.metrics, rank, self.data.num_test_episodes)
+        history = rows_of(saved.progress if saved else "")
+        self.logger = Logger(*names, history, mpi.pooled)
         if saved:
             self.logger.restore(self._samples)
-        self.screen: Screen | None = None
-        self.wandb: Wandb | None = None
-        if self.rank == 0:
-            self._open_files(saved, progress)
-        if screen and launch.speaks():  # after the disk, so that nothing is promised
-            self.screen = Screen(self.run.total_steps, self.taken)
-            self.logger.add_sink(self.screen)
-
-    def _open_files(self, saved: Saved | None, progress: str) -> None:
-        """What rank 0 alone writes."""
-        described = directory.described(self.run)
-        self._config = directory.description(described)
-        directory.forget_after(self.path, self.taken)
-        checkpoint.replace(self.path / "config.yaml", self._config)
-        checkpoint.replace(self.path / "progress.csv", progress)
-        self.store = Store(self.path, self.run.keep, saved)
-        self.csv = Csv(self.path / "progress.csv")
-        self.board = Board(self.path / "tb", self.taken)
-        settings = reading.determining(directory.settings(self.run))
-        self.board.describe(settings, self.logger.returns)
-        if self.run.wandb:
-            earlier = saved.content.get("wandb") if saved else None
-            self.wandb = Wandb(self.path, described, earlier)
-        for sink in filter(None, (self.csv, self.board, self.wandb)):
-            self.logger.add_sink(sink)
 
     def _loop(self) -> None:
         total = self.run.total_steps
@@ -192,12 +168,7 @@ class Trainer:
                 self.owes_update = False
             if self._epoch_is_over():
                 self._end_epoch()
-        return self._wait_for_the_disk()
-
-    def _wait_for_the_disk(self) -> None:
-        if self.rank == 0:
-            with mpi.excused():
-                self.store.wait()
+        return self.records.wait_for_the_disk()
 
     def _update_is_due(self) -> bool:
         data = self.data
@@ -221,8 +192,7 @@ class Trainer:
                 return False
 
     def _close(self) -> None:
-        if self.rank == 0:
-            self.store.close()
+        self.records.close()
         self.logger.close()
         self.envs.close()
         if self.test_envs is not None:
@@ -332,30 +302,13 @@ class Trainer:
         if not (better or last or kept) and self.epoch % self.data.save_freq:
             return
         self.best = max(self.best, score if score is not None else -np.inf)
-        if self.rank:
-            return
-        policy = numpy_policy(self.state)
-        assert policy is not None  # a run has jaxrl's own networks
-        save = (self.run, self.envs.spec, policy, self.taken)
-        for name, due in ("last", True), ("best", better), (str(self.taken), kept):
-            if due:
-                directory.save_model(self.path / "models" / name, *save)
+        due = {"last": True, "best": better, str(self.taken): kept}
+        names = [name for name, is_due in due.items() if is_due]
+        self.records.save_models(names, self.envs.spec, self.state, self.taken)
 
     def _film(self) -> None:
-        """Of the model just saved, unless there is one already."""
-        film = directory.film_of(self.path, self.taken)
-        if self.rank or not self.run.films(self.epoch) or film.exists():
-            return
-        try:
-            preview = filming.film(self.path, self.taken, self.stop)
-        except Refused as refusal:
-            if self.screen:
-                self.screen.notes([f"no film of step {self.taken}: {refusal}"])
-            return
-        if preview:
-            self.board.film(preview, self.taken)
-        if preview and self.wandb:
-            self.wandb.film(film, self.taken)
+        if self.run.films(self.epoch):
+            self.records.film(self.taken, self.stop)
 
     # Checkpoints
 
@@ -367,7 +320,7 @@ class Trainer:
         if not every or self.epoch % every:
             return False
         seconds = time.perf_counter() - self._start
-        return bool(mpi.first(not self.rank and self.store.affordable(seconds)))
+        return self.records.checkpoint_is_affordable(seconds)
 
     def _save_checkpoint(self) -> None:
         ring = self.experience if isinstance(self.experience, Ring) else None
@@ -376,14 +329,11 @@ class Trainer:
             self._kept_rows = ring.inserted
             rows = mpi.gather(rows)
         own, *others = checkpoint.gathered(self._own())
-        if self.rank:
-            return
         content = self._shared() | own | {"ranks": others}
-        saved = Saved(content, self._config, self.csv.text, rows, first)
-        with mpi.excused():
-            self.store.save(saved, len(ring.rows) if ring else 0)
+        capacity = len(ring.rows) if ring else 0
+        self.records.save_checkpoint(content, rows, first, capacity)
         if self.stop.signal:
-            self._wait_for_the_disk()
+            self.records.wait_for_the_disk()
 
     def _shared(self) -> dict[str, Any]:
         """What is the same for all ranks."""
@@ -397,7 +347,6 @@ class Trainer:
             "owes_update": self.owes_update,
             "seconds": self._earlier + time.perf_counter() - self._start,
             "state": state,
-            "wandb": self.wandb.id if self.wandb else None,
         }
 
     def _own(self) -> dict[str, Any]:
@@ -421,8 +370,8 @@ class Trainer:
 
     def _restore(self, saved: Saved) -> list[str]:
         """Goes to where `saved` was; says what could not be brought there."""
-        content = saved.content
-        own = content["ranks"][self.rank - 1] if self.rank else content
+        content, rank = saved.content, self.share.rank
+        own = content["ranks"][rank - 1] if rank else content
         self.taken, self.epoch = content["taken"], content["epoch"]
         self.best, self.owes_update = content["best"], content["owes_update"]
         self._epoch_taken, self._earlier = content["epoch_taken"], content["seconds"]
