@@ -1,7 +1,5 @@
 """A run at a glance. Free of JAX, as all that reads runs."""
 
-import glob
-import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -51,8 +49,7 @@ def overviews(patterns: Iterable[str]) -> list[Overview]:
 
 
 def _overviews(pattern: str) -> list[Overview]:
-    roots = [pattern] if os.path.exists(pattern) else glob.glob(pattern)
-    lost = [_never_begun(path) for path in ending.never_begun(map(Path, roots))]
+    lost = [_never_begun(path) for path in ending.never_begun(reading.named(pattern))]
     try:
         begun = [overview(path) for path in reading.directories([pattern])]
     except Refused:  # that none was begun is no mistake where some have failed to

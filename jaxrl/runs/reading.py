@@ -216,15 +216,20 @@ def directories(patterns: Iterable[str]) -> list[Path]:
     """Those of the runs at or under what paths and globs name, each once."""
     found: dict[Path, Path] = {}
     for pattern in patterns:
-        exact = os.path.exists(pattern)
-        paths = [pattern] if exact else sorted(glob.glob(pattern))
-        runs = [run for path in paths for run in _runs_under(Path(path))]
+        paths = named(pattern)
+        runs = [run for path in paths for run in _runs_under(path)]
         if not paths:
             raise Refused(f"nothing is at {pattern}; give directories or globs of them")
         if not runs:
             raise Refused(f"there is no run in {pattern}: no config.yaml under it")
         found |= {run.resolve(): run for run in runs}
     return list(found.values())
+
+
+def named(pattern: str) -> list[Path]:
+    """What is at a path, or else what a glob finds."""
+    found = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern))
+    return list(map(Path, found))
 
 
 def _runs_under(path: Path) -> list[Path]:
