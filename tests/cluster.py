@@ -30,6 +30,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerParameters=sched_interval=1,batch_sched_delay=0,sched_min_interval=0
 MinJobAge=300
+MaxArraySize=4
 KillWait=20
 ReturnToService=2
 SwitchType=switch/none

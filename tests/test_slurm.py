@@ -96,6 +96,19 @@ def test_an_array_ends_with_one_failure_listed_and_a_second_go_tries_that_again(
     assert not list(tmp_path.rglob("*.pkl"))
 
 
+def test_more_runs_than_an_array_may_hold_are_several_arrays_in_turn(slurm, tmp_path):
+    words = words_of(tmp_path, "g", seed="[0, 1, 2, 3, 4]")
+    code, printed = finished_command([*words, "--jobs", "2"])
+    assert code == 0, printed
+    assert "g: 5 of 5 finished" in printed
+    first, second = scripts(tmp_path, "g")
+    assert "--array=0-3%2" in first.read_text()
+    assert "--dependency" not in first.read_text()
+    assert "--array=0-0%1" in second.read_text()
+    number = first.name.partition("_")[0]
+    assert f"--dependency=afterany:{number}" in second.read_text()
+
+
 TAKEN_AWAY = ["scontrol", "requeue"]
 TIME_IS_UP = ["scancel", "--batch", "--signal=USR1"]
 

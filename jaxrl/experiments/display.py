@@ -11,7 +11,7 @@ from typing import NamedTuple
 from jaxrl.runs.logger import clock
 
 ORDER = ("running", "failed", "stopped", "waiting", "finished")
-COLUMNS = f"{'steps':>19}  {'return':>9}  {'left':>9}"
+NUMBERS = 9  # characters of a return and of a time
 
 
 class Line(NamedTuple):
@@ -26,6 +26,12 @@ class Line(NamedTuple):
     returned: float | None = None
     seconds: float = 0.0
     """It has run for so long."""
+    attempt: int = 1
+    """In this go; `cause` tells how the one before it ended."""
+
+    @property
+    def steps_of_all(self) -> str:
+        return "" if self.state == "waiting" else f"{self.steps}/{self.total}"
 
     @property
     def left(self) -> float:
@@ -48,9 +54,9 @@ class Display:
         self._name, self._live = name, sys.stdout.isatty()
         self._begin, self._expected = time.monotonic(), expected
         self._before = self._share_done(lines)
-        self._states = {line.name: line.state for line in lines}
+        self._known = {line.name: (line.state, 1) for line in lines}
         self._height, self._drawn = 0, 0.0
-        if finished := list(self._states.values()).count("finished"):
+        if finished := sum(line.state == "finished" for line in lines):
             self._print(f"{name}: {finished} of {len(lines)} are finished already")
 
     def show(self, lines: Sequence[Line]) -> None:
@@ -86,8 +92,9 @@ class Display:
         if self._live:
             return
         for line in lines:
-            if line.state != self._states.get(line.name, "waiting"):
-                self._states[line.name] = line.state
+            stage = line.state, line.attempt
+            if stage != self._known.get(line.name, ("waiting", 1)):
+                self._known[line.name] = stage
                 self._print(_sentence(line))
 
     def _table(self, lines: Sequence[Line], width: int, height: int) -> list[str]:
@@ -96,12 +103,14 @@ class Display:
         counts = ", ".join(f"{states[x]} {x}" for x in ORDER if states[x])
         ordered = sorted(lines, key=lambda line: ORDER.index(line.state))
         room = max(height - 4, 1)
+        steps = max(5, *(len(line.steps_of_all) for line in lines))
+        columns = f"{'steps':>{steps}}  {'return':>{NUMBERS}}  {'left':>{NUMBERS}}"
         widest = max(len(line.name) for line in lines)
-        name_width = max(min(widest, width - len(COLUMNS) - 14), 8)
-        rows = [_row(line, name_width) for line in ordered[:room]]
+        names = max(min(widest, width - len(columns) - 15), 8)
+        rows = [_row(line, names, steps) for line in ordered[:room]]
         hidden = len(lines) - len(rows)
         more = [f"  and {hidden} more"] if hidden else []
-        head = f"  {'':{name_width}}  {'':8}  {COLUMNS}"
+        head = f"  {'':{names}}  {'':8}  {columns}"
         return [f"{self._name}: {counts}", head, *rows, *more, self._bar(lines)]
 
     def _bar(self, lines: Sequence[Line]) -> str:
@@ -125,20 +134,22 @@ class Display:
         print(text, end=end, flush=True)
 
 
-def _row(line: Line, width: int) -> str:
+def _row(line: Line, width: int, steps_width: int) -> str:
     # The end of a name tells more than its beginning, which all have in common.
     name = line.name if len(line.name) <= width else f"…{line.name[1 - width :]}"
-    if line.cause:
-        return f"  {name:{width}}  {line.state:8}  {line.cause}"
-    steps = f"{line.steps}/{line.total}" if line.state != "waiting" else ""
+    start = f"  {name:{width}}  {line.state:8}"
+    if line.cause and line.state != "running":
+        return f"{start}  {line.cause}"
+    steps = f"{line.steps_of_all:>{steps_width}}"
     left = _time(line.left) if line.state == "running" else ""
     returned = "" if line.returned is None else _number(line.returned)
-    return f"  {name:{width}}  {line.state:8}  {steps:>19}  {returned:>9}  {left:>9}"
+    return f"{start}  {steps}  {returned:>{NUMBERS}}  {left:>{NUMBERS}}"
 
 
 def _sentence(line: Line) -> str:
     if line.cause:
-        return f"{line.state} {line.name}: {line.cause}"
+        what = "trying again" if line.state == "running" else line.state
+        return f"{what} {line.name}: {line.cause}"
     if line.state != "finished":
         return f"{'started' if line.state == 'running' else line.state} {line.name}"
     returned = "" if line.returned is None else f"  return {_number(line.returned)}"

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from jaxrl.runs.refusal import Refused, suggestion
 from jaxrl.training.stopping import Stop
 
 POLL = 5.0  # seconds between two questions to Slurm
+USUAL_ARRAY = 1001  # runs at most, where Slurm does not say
 WAITING = (
     *("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD"),
     "SPECIAL_EXIT",
@@ -61,9 +62,12 @@ class Slurm:
     sbatch: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Further options of `sbatch` without their dashes; True for one without value."""
 
-    def parameters(self, processes: int) -> dict[str, Any]:
-        """As submitit takes them; None leaves an option out."""
+    def parameters(self, processes: int, after: str = "") -> dict[str, Any]:
+        """As submitit takes them, once the job `after` is over; None leaves one out."""
         further = {key: _flag(value) for key, value in self.sbatch.items()}
+        if after:
+            others = [further["dependency"]] if "dependency" in further else []
+            further["dependency"] = ",".join([*others, f"afterany:{after}"])
         own = {
             "requeue": True,
             # To the script's own process, which passes it on.
@@ -141,9 +145,7 @@ def run(
         _refuse_other_settings(jobs, queued)
         waiting = [job for job in jobs if job.state == "waiting"]
         fresh = [job for job in waiting if _key(job) not in queued]
-        by_size = sorted(fresh, key=_size)
-        for _, equal in itertools.groupby(by_size, _size):
-            submit(list(equal), options, slurm, folder)
+        submit(fresh, options, slurm, folder)
         return _follow(Board(name, jobs, options), folder)
 
 
@@ -153,7 +155,8 @@ def _refuse_where_there_is_none() -> None:
             "the launcher slurm needs the package submitit; install it with pip "
             "install 'jaxrl[slurm]'"
         )
-    if absent := [x for x in ("sbatch", "squeue") if shutil.which(x) is None]:
+    needed = ("sbatch", "squeue", "scontrol")
+    if absent := [name for name in needed if shutil.which(name) is None]:
         raise Refused(
             f"there is no {absent[0]} here; start the grid where jobs of Slurm are "
             "submitted, or without --launcher slurm"
@@ -186,7 +189,39 @@ def _refuse_other_settings(jobs: Iterable[Job], queued: "Mapping[str, Task]") ->
 
 
 def submit(jobs: Sequence[Job], options: Options, slurm: Slurm, folder: Path) -> None:
-    """One array, whose tasks are listed in a file that the array's comment names."""
+    """In arrays of equal runs, each as long as Slurm takes them."""
+    arrays: list[str] = []
+    for part in _parts(jobs, _longest_array()):
+        # Each keeps to --jobs by itself, so they take their turns.
+        after = arrays[-1] if arrays and options.jobs else ""
+        try:
+            arrays.append(_submit_array(part, options, slurm, folder, after))
+        except Refused as refusal:
+            if not arrays:
+                raise
+            raise Refused(
+                f"{refusal}; the arrays before it are in the queue: the same command "
+                f"submits the rest, scancel {' '.join(arrays)} ends them"
+            ) from None
+
+
+def _parts(jobs: Sequence[Job], longest: int) -> Iterator[Sequence[Job]]:
+    for _, group in itertools.groupby(sorted(jobs, key=_size), _size):
+        equal = list(group)
+        yield from (equal[i : i + longest] for i in range(0, len(equal), longest))
+
+
+def _longest_array() -> int:
+    words = ["scontrol", "show", "config"]
+    told = subprocess.run(words, capture_output=True, text=True).stdout
+    found = re.search(r"MaxArraySize\s*=\s*(\d+)", told)
+    return int(found[1]) if found else USUAL_ARRAY
+
+
+def _submit_array(
+    jobs: Sequence[Job], options: Options, slurm: Slurm, folder: Path, after: str
+) -> str:
+    """Its number; the tasks are listed in a file that the array's comment names."""
     import submitit
 
     for job in jobs:
@@ -205,14 +240,14 @@ def submit(jobs: Sequence[Job], options: Options, slurm: Slurm, folder: Path) ->
         stderr_to_stdout=True,
         use_srun=False,
         wckey=None,
-        **slurm.parameters(jobs[0].variant.processes),
+        **slurm.parameters(_size(jobs[0]), after),
     )
     executor.parameters["map_count"] = len(jobs)
     words = [sys.executable, "-m", "jaxrl.experiments.array_task", str(tasks)]
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # it is in the error
             # In place of the shell, which would keep signals to itself.
-            executor._submit_command(f"exec {shlex.join(words)}")
+            return executor._submit_command(f"exec {shlex.join(words)}").job_id
     except submitit.core.utils.FailedJobError as error:
         tasks.unlink()
         reason = " ".join(str(error).replace("sbatch: error:", "").split())
