@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from test_resume import table
 
-from jaxrl.experiments.display import Line
+from jaxrl.experiments.display import Display, Line
 from jaxrl.experiments.grid import Grid
 from jaxrl.experiments.runner import Job
 from jaxrl.runs import reading
@@ -50,10 +51,10 @@ def grid_command(words):
             process.kill()
 
 
-def finished_command(words):
+def finished_command(words, seconds=300.0):
     """Its exit code and what it printed."""
     with grid_command(words) as process:
-        printed = process.communicate(timeout=300)[0]
+        printed = process.communicate(timeout=seconds)[0]
         return process.returncode, printed
 
 
@@ -96,6 +97,7 @@ def test_bad_variants_do_not_stop_the_rest(tmp_path):
     code, printed = finished_command(words)
     assert code == 1, printed
     assert "g: 2 of 4 finished, 2 failed" in printed
+    assert "trying again g_freward_s0: the reward is not finite" in printed
     for seed in 0, 1:
         done = tmp_path / f"runs/g/g_fnone/g_fnone_s{seed}"
         assert len(table(done)) == 2
@@ -143,6 +145,22 @@ def test_a_stopped_run_counts_as_its_steps_and_one_that_is_over_as_whole():
     assert line.done == 30
     assert line._replace(state="failed").done == 100
     assert line._replace(cause="pruned: worse than others").done == 100
+
+
+def test_a_narrow_terminal_cuts_the_name_and_no_number(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda: (60, 24))
+    line = Line("hopper_" * 9 + "s0", "running", 100_000, steps=25_000)
+    line = line._replace(returned=-123.4, seconds=100.0)
+    Display("g", [line], 1).show([line])
+    _, _, row, _ = capsys.readouterr().out.replace("\033[K", "").split("\n", 3)
+    assert row.split() == [
+        "…_hopper_s0",
+        "running",
+        "25000/100000",
+        "-123.4",
+        "0:05:00",
+    ]
 
 
 def test_a_second_go_skips_resumes_and_retries(tmp_path):
@@ -236,12 +254,14 @@ def test_of_27_variants_with_5_bad_ones_22_finish_and_5_are_listed(tmp_path):
 def test_a_runner_killed_20_times_ends_with_all_27_as_if_undisturbed(tmp_path):
     axes = {"seed": [0, 1, 2], "gamma": [0.9, 0.95, 0.99], "lam": [0.8, 0.9, 1.0]}
     axes["epochs"] = 400  # some seconds each, so that 20 kills find one at work
+    start = time.monotonic()
     undisturbed = tiny("a", **axes).run(jobs=2, **QUIET).finished
+    whole = time.monotonic() - start
     words = [*in_a_line("b", **axes), "--jobs", "2"]
     chance, cut = random.Random(0), 0
     for _ in range(20):
         with grid_command(words) as process:
-            time.sleep(chance.uniform(1, 6))
+            time.sleep(chance.uniform(0.01, 0.055) * whole)
             assert process.poll() is None, "there was nothing left to disturb"
             children = children_of(process.pid)
             process.kill()
@@ -251,7 +271,7 @@ def test_a_runner_killed_20_times_ends_with_all_27_as_if_undisturbed(tmp_path):
         ]
         cut += any(record.state == "interrupted" for record in begun)
     assert cut > 5
-    code, printed = finished_command(words)
+    code, printed = finished_command(words, 5 * whole)
     assert code == 0, printed
     assert "27 of 27 finished" in printed
     for path in undisturbed:
