@@ -323,6 +323,13 @@ def test_the_filter_keeps_what_it_says(opened, words, due):
     assert page.complaints == []
 
 
+def test_a_filter_by_what_no_run_has_says_so(opened):
+    page = opened()
+    page.click("#filter")
+    page.type("last>0 gama<1")
+    assert page.run("byId('shown').textContent") == "0 of 8 runs: none has gama"
+
+
 def drag(page, start, end):
     page.mouse("mouseMoved", *start)
     page.mouse("mousePressed", *start)

@@ -323,6 +323,18 @@ def test_numbers_are_short():
     ]
 
 
+def test_a_mean_over_environments_is_told(tmp_path, in_tmp, capsys):
+    for env in "A-v1", "B-v1":
+        write_run(tmp_path / "r", f"ppo-{env}", 0, log([1, 2], [5, 6]), env=env)
+    by_algo = ["plot", "r", "--group", "algo"]
+    assert main([*by_algo, "--facet", "none"]) == 0
+    told = capsys.readouterr().err
+    assert told.startswith("jaxrl: ppo averages over A-v1, B-v1; --facet env parts")
+    assert main(by_algo) == 0
+    assert main(["plot", "r", "--facet", "none"]) == 0  # a curve for each
+    assert capsys.readouterr().err == ""
+
+
 def test_a_run_without_a_row_is_left_out(tmp_path, in_tmp, capsys):
     write_run(tmp_path / "r", "ppo", 0, log([1, 2], [1, 2]))
     (write_run(tmp_path / "r", "ppo", 1, log([], [])) / "progress.csv").unlink()

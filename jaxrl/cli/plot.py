@@ -48,6 +48,7 @@ def _curves(runs: list[Record], view: View, given: argparse.Namespace) -> Pictur
     panels = curves.panels(runs, view)
     references = _references(panels, view) if given.ref else [[] for _ in panels]
     _note_cut(panels)
+    _note_mixed(curves.mixed(runs, view))
     return plot.size(panels), lambda figure: plot.draw(figure, panels, references, view)
 
 
@@ -142,6 +143,16 @@ def _note_absent(runs: list[Record]) -> None:
     for why, members in curves.parted(runs, curves.lack).items():
         names = ", ".join(run.name for run in members)
         print(f"jaxrl: left out {names}: {why}", file=sys.stderr)
+
+
+def _note_mixed(mixed: dict[str, list[str]]) -> None:
+    """Which curves are means of returns that are not comparable."""
+    for label, envs in mixed.items():
+        print(
+            f"jaxrl: {label} averages over {', '.join(envs)}; --facet env parts them, "
+            "--suite compares over environments",
+            file=sys.stderr,
+        )
 
 
 def _note_cut(panels: list[Panel]) -> None:

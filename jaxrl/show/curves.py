@@ -142,12 +142,28 @@ def panels(runs: Sequence[Record], view: View) -> list[Panel]:
         _refuse_unknown_setting(runs, view.facet)
     refuse_unknown_columns(runs, [view.x, *view.ys])
     names = renamed(runs, view)
-    facets = parted(runs, lambda run: _named(run, view.facet) if view.facet else "")
+    facets = _faceted(runs, view)
     return [
         _panel(title, y, members, view, names)
         for y in view.ys
         for title, members in facets.items()
     ]
+
+
+def _faceted(runs: Sequence[Record], view: View) -> dict[str, list[Record]]:
+    return parted(runs, lambda run: _named(run, view.facet) if view.facet else "")
+
+
+def mixed(runs: Sequence[Record], view: View) -> dict[str, list[str]]:
+    """The environments of each curve that averages several, by its label."""
+    names = renamed(runs, view)
+    found: dict[str, list[str]] = {}
+    for members in _faceted(runs, view).values():
+        groups = parted(members, lambda run: names[label(run, view)])
+        for name, group in groups.items():
+            envs = parted(group, lambda run: run.config["env"])
+            found |= {name: list(envs)} if len(envs) > 1 else {}
+    return found
 
 
 def renamed(runs: Sequence[Record], view: View) -> dict[str, str]:

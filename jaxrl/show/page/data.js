@@ -150,16 +150,24 @@ function mention(word) {
   };
 }
 
+const KEYS = [...FACTS, ...DATA.differing, ...Object.keys(DATA.common)];
+const wordsOf = (filter) => filter.match(/(?:"[^"]*"?|[^\s"])+/g) || [];
+const condition = (word) => word.match(/^(.+?)(!=|=|<|>)(.*)$/) || [];
+
 // Every word of the filter as a test of a run.
 function tests(filter) {
-  const keys = [...FACTS, ...DATA.differing, ...Object.keys(DATA.common)];
-  const words = filter.match(/(?:"[^"]*"?|[^\s"])+/g) || [];
-  return words.map((word) => {
-    const [, key, sign, value] = word.match(/^(.+?)(!=|=|<|>)(.*)$/) || [];
-    if (!key || !keys.includes(bare(key))) return mention(bare(word));
+  return wordsOf(filter).map((word) => {
+    const [, key, sign, value] = condition(word);
+    if (!key || !KEYS.includes(bare(key))) return mention(bare(word));
     if (unfinished(sign, value)) return () => true;
     return comparison(bare(key), sign, bare(value));
   });
+}
+
+// What the filter asks about and no run has, such as gama in gama<1.
+function strangers(filter) {
+  const keys = wordsOf(filter).map((word) => bare(condition(word)[1] || ""));
+  return keys.filter((key) => key && !KEYS.includes(key));
 }
 
 function within(run) {

@@ -343,13 +343,18 @@ const parallel = new Parallel(
   pick,
 );
 
+function told(count) {
+  const all = counted(RUNS.length, "run");
+  if (count === RUNS.length) return all;
+  const unknown = count ? [] : strangers(view.filter);
+  const why = unknown.length ? `: none has ${unknown.join(" or ")}` : "";
+  return `${count} of ${all}${why}`;
+}
+
 function update() {
   const runs = seen();
   const [shown, look] = [new Set(runs), looks(view.colour)];
-  byId("shown").textContent =
-    runs.length === RUNS.length
-      ? counted(RUNS.length, "run")
-      : `${runs.length} of ${counted(RUNS.length, "run")}`;
+  byId("shown").textContent = told(runs.length);
   charts.forEach((chart, i) => {
     const here = runs.filter((run) => run.env === ENVIRONMENTS[i]);
     chart.node.hidden = charts.length > 1 && !here.length;
