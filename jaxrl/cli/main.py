@@ -5,6 +5,7 @@ import os
 import sys
 
 from jaxrl import __version__
+from jaxrl.cli import interrupt
 from jaxrl.parallel import launch
 from jaxrl.runs.refusal import Refused
 
@@ -53,8 +54,16 @@ def main(argv: list[str] | None = None) -> int:
     launch.fix_threads()
     launch.join(launch.VERBOSE in rest)
     rest = [word for word in rest if word != launch.VERBOSE]
+    with interrupt.heeded():
+        return _ran(command, rest)
+
+
+def _ran(command: str, rest: list[str]) -> int:
+    """Its exit code; what went wrong is told in a sentence."""
     try:
-        return importlib.import_module(f"jaxrl.cli.{command}").main(rest)
+        with interrupt.at_once():
+            module = importlib.import_module(f"jaxrl.cli.{command}")
+        return module.main(rest)
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -66,7 +75,7 @@ def main(argv: list[str] | None = None) -> int:
         where = f" ({error.filename})" if error.filename else ""
         return _stopped(1, f"stopped: {error.strerror or error}{where}")
     except KeyboardInterrupt:
-        return _stopped(130, "interrupted")
+        return _stopped(interrupt.CODE, "interrupted")
     except SystemExit as left:
         if launch.size() == 1:
             raise
