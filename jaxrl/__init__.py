@@ -81,7 +81,7 @@ def search(
     asked = plan.Plan(
         name=name,
         fixed={"algo": algo, "env": env, **settings},
-        space={key: plan.Range.of(key, x) for key, x in space.items()},
+        space=plan.ranges(space),
         out=out,
         trials=trials,
         sampler=sampler,

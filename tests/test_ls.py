@@ -71,6 +71,16 @@ def stop(trainer):
     raise KeyboardInterrupt
 
 
+def test_a_name_cannot_write_to_the_terminal(tmp_path, capsys):
+    path = tmp_path / "a\x1b[31m\nb"
+    path.mkdir()
+    (path / "config.yaml").write_text("{")
+    assert main(["ls", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "a�[31m�b  damaged" in printed
+    assert len(printed.splitlines()) == 2
+
+
 def test_the_table_can_be_read(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["ls"]) == 0

@@ -1,6 +1,9 @@
 """Many runs at once: failures, signals, kills and a second go."""
 
 import contextlib
+import functools
+import io
+import math
 import random
 import shutil
 import signal
@@ -13,10 +16,12 @@ import numpy as np
 import pytest
 from test_resume import table
 
+from jaxrl.experiments import runner
 from jaxrl.experiments.display import Display, Line
 from jaxrl.experiments.grid import Grid
 from jaxrl.experiments.runner import Job
 from jaxrl.runs import reading
+from jaxrl.runs.logger import Screen
 from jaxrl.runs.refusal import Refused
 
 TESTS = Path(__file__).parent
@@ -140,6 +145,41 @@ def test_the_cause_is_what_this_attempt_noted_and_no_earlier_one(tmp_path):
     assert cause_of_end(2) == "gamma is 2"
 
 
+def test_a_note_on_the_way_is_no_cause_of_the_end(tmp_path):
+    (variant,) = tiny("g").runs()
+    variant.path.mkdir(parents=True)
+    job = Job.of(variant)
+    job.process, job.state = Ended(7), "running"
+    screen = Screen(100, stream=io.StringIO())
+    screen.notes(["there is no checkpoint yet; it begins anew"])
+    screen.write({"Epoch": 1, "AverageEpRet": 1.0}, 50)
+    variant.output.write_text(screen._stream.getvalue())
+    job.poll(0.0)
+    assert job.cause == "ended with exit code 7"
+    with variant.output.open("a") as output:
+        output.write("quit please\n")
+    job.poll(0.0)
+    assert job.cause == "quit please"
+
+
+def test_the_time_left_is_that_of_the_runs_that_are_left(capsys):
+    done = Line("a", "finished", 100, steps=100, seconds=50.0)
+    lines = [done, Line("b", "running", 100, steps=90, seconds=63.0)]
+    assert Display("g", lines, 2)._left(lines) == pytest.approx(7.0)
+    lines += [Line("c", "waiting", 100)] * 3  # each as the mean of 50 and 70
+    assert Display("g", lines, 6)._left(lines) == pytest.approx(7 + 4 * 60)
+    fresh = [Line("a", "running", 100), Line("b", "waiting", 100)]
+    assert Display("g", fresh, 2)._left(fresh) == math.inf
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"jobs": "x"}, {"retries": -1}, {"time_limit": -1}, {"time_limit": "5x"}]
+)
+def test_wrong_options_are_refused_from_python_too(wrong):
+    with pytest.raises(Refused, match=next(iter(wrong))):
+        tiny("g").run(**wrong)
+
+
 def test_a_stopped_run_counts_as_its_steps_and_one_that_is_over_as_whole():
     line = Line("a", "stopped", 100, "stopped by SIGINT; run again to go on", steps=30)
     assert line.done == 30
@@ -178,6 +218,8 @@ def test_a_second_go_skips_resumes_and_retries(tmp_path):
     assert table(second.finished[1]) == undisturbed
     assert (second.finished[0] / "progress.csv").stat().st_mtime_ns == before
     with pytest.raises(Refused, match=r"g_s0 holds another run: gamma was .* is 0.9;"):
+        tiny("g", gamma=0.9).run(**QUIET)
+    with pytest.raises(Refused, match=r"^2 runs are of other .*:\n.*g_s0.*\n.*g_s1"):
         tiny("g", seed=[0, 1], gamma=0.9).run(**QUIET)
     assert table(second.finished[1]) == undisturbed
     other = tiny("g", seed=[0], gamma=0.9).run(overwrite=True, **QUIET)
@@ -222,6 +264,18 @@ def test_a_run_that_takes_too_long_is_saved_and_counted_as_failed(tmp_path):
     assert not summary.finished
     assert "took longer than 15 s" in summary.failed["g_s0"]
     assert reading.saved_checkpoints(tmp_path / "runs/g/g/g_s0")
+
+
+def test_one_that_cannot_save_is_killed_and_does_not_say_that_it_saved(monkeypatch):
+    monkeypatch.setattr(runner, "GRACE", 1.0)
+    words = [sys.executable, "-c", "import time; time.sleep(60)"]
+    ignoring = functools.partial(signal.signal, signal.SIGUSR1, signal.SIG_IGN)
+    (variant,) = tiny("g").runs()
+    job = Job.of(variant)
+    with subprocess.Popen(words, preexec_fn=ignoring) as process:
+        job.process, job.state = process, "running"
+        wait_for(lambda: job.poll(0.1) or job.state == "stopped", seconds=10)
+    assert job.cause.startswith("took longer than 0.1 s; did not save in time")
 
 
 def test_one_runner_at_a_time(tmp_path):

@@ -303,6 +303,15 @@ def test_no_space_is_told_and_one_with_mistakes_is_not_taken_for_none(tmp_path):
             read(written(tmp_path, f"algo: ppo\nenv: CartPole-v1\n{text}"))
 
 
+def test_what_is_fixed_is_not_searched_and_what_is_no_setting_neither(tmp_path):
+    text = "algo: ppo\nenv: CartPole-v1\ngamma: 0.9\nspace:\n"
+    text += "  gamma: {uniform: [0.8, 0.9]}\n  gama: {choice: [1]}\n"
+    with pytest.raises(Refused) as refusal:
+        read(written(tmp_path, text))
+    assert "line 5: gamma stands on line 3 already" in str(refusal.value)
+    assert "line 6: ppo has no setting 'gama'; did you mean" in str(refusal.value)
+
+
 def test_an_environment_can_be_chosen_too(tmp_path):
     text = FILE + "      env: {choice: [CartPole-v1, Acrobot-v1]}\n"
     plan = read(written(tmp_path, text))

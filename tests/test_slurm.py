@@ -156,6 +156,9 @@ def test_ctrl_c_leaves_the_jobs_and_a_second_go_finds_them(slurm, tmp_path):
     assert code == 2
     assert "g_s2 is in Slurm's queue with other settings" in printed
     assert f"scancel {array}_2" in printed
+    code, printed = finished_command(words[:1])  # on this machine
+    assert code == 2
+    assert "g is in Slurm's queue; --launcher slurm shows how it gets on, " in printed
     words = words_of(tmp_path, "g", seed="[0, 1, 2]", epochs=100_000)
     with grid_command([*words, "--out", tmp_path / "runs"]) as process:
         assert select.select([process.stdout], [], [], 60)[0], "it shows nothing"

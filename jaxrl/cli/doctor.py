@@ -87,8 +87,11 @@ def _rendering() -> str:
 
 def _output(out: Path) -> str:
     there = next(path for path in (out, *out.absolute().parents) if path.exists())
-    with tempfile.NamedTemporaryFile(dir=there):
-        return f"{out} can be written"
+    try:
+        with tempfile.NamedTemporaryFile(dir=there):
+            return f"{out} can be written"
+    except OSError as error:
+        raise OSError(f"{out} cannot be written: {error.strerror}") from None
 
 
 def _self_test() -> str:

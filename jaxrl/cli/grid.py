@@ -29,12 +29,14 @@ options:
   --jobs N             runs at a time, of one thread each [what the cores have room for]
   --out DIR            directory that holds grids [runs]
   --dry_run            only show the variants and estimate the time
-  --time_limit TIME    stop and save a run after so long, as in 90s, 30m or 2h
+  --time_limit TIME    stop and save a run after so long, as in 90s, 30m or 2h [none]
   --retries N          how often a run that failed is tried again at once [0]
   --overwrite          remove runs of earlier, different settings
   --launcher NAME      where to run: local or slurm, as the file's `slurm:` asks [local]
 """
-OPTIONS = ("jobs", "dry_run", "time_limit", "retries", "overwrite", "launcher")
+PLACES = ("env", "name", "out")
+VALUED = ("jobs", "time_limit", "retries", "launcher")
+OPTIONS = (*VALUED, "dry_run", "overwrite")
 LAUNCHERS = ("local", "slurm")
 
 
@@ -54,7 +56,7 @@ def main(arguments: list[str]) -> int:
     if launcher == "slurm":
         summary = launchers.run(grid.name, variants, options, slurm)
     else:
-        summary = runner.run(grid.name, variants, options)
+        summary = launchers.run_here(grid.name, variants, options)
     return _report(summary, Path(out) / grid.name)
 
 
@@ -74,6 +76,9 @@ def _flags(words: list[str]) -> dict[str, list[str]]:
             found[name].append(word)
         else:
             raise Refused(f"{word!r} follows no flag; settings are --name value ...")
+    bare = [name for name, values in found.items() if not values]
+    if needing := [name for name in bare if name in (*PLACES, *VALUED)]:
+        raise Refused(f"--{needing[0]} needs a value")
     return {name: values or ["true"] for name, values in found.items()}
 
 
@@ -86,7 +91,7 @@ def _sheet(first: str, given: dict[str, list[str]]) -> Sheet:
         raise Refused(f"{asked}{hint}")
     read = sheet.read(first)
     if strangers := [name for name in given if name not in ("name", "out")]:
-        hint = suggestion(strangers[0], OPTIONS)
+        hint = suggestion(f"--{strangers[0]}", [f"--{name}" for name in OPTIONS])
         hint = hint or f"; the settings of a grid stand in {first}"
         raise Refused(f"--{strangers[0]} is not an option of a file's grid{hint}")
     read.grid.name = given.get("name", [read.grid.name])[0]

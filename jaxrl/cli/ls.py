@@ -44,7 +44,8 @@ def _print(found: list[Overview]) -> None:
 def _row(one: Overview) -> list[str]:
     steps = f"{one.steps}/{one.total_steps}" if one.total_steps else ""
     returns = ["" if x is None else f"{x:.1f}" for x in (one.last, one.best)]
-    return [one.run, one.state, steps, *returns, _age(one.age), _size(one.size)]
+    run = "".join(x if x.isprintable() else "�" for x in one.run)
+    return [run, one.state, steps, *returns, _age(one.age), _size(one.size)]
 
 
 def _age(seconds: float) -> str:

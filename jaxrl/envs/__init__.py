@@ -9,7 +9,7 @@ from jaxrl.envs import gym
 from jaxrl.envs.gym import Environments, spec_of
 from jaxrl.envs.pool import PREFIX, Pool
 
-__all__ = ["is_mujoco", "make", "misspelt", "single", "spec_of"]
+__all__ = ["is_foreign", "is_mujoco", "make", "misspelt", "single", "spec_of"]
 
 
 def make(
@@ -33,8 +33,12 @@ def single(
 
 def misspelt(env_id: str) -> str:
     """What is wrong with the name, as far as it can be told without a module."""
-    foreign = env_id.startswith(PREFIX) or ":" in env_id
-    return "" if foreign else gym.misspelt(env_id)
+    return "" if is_foreign(env_id) else gym.misspelt(env_id)
+
+
+def is_foreign(env_id: str) -> bool:
+    """Whether a module must be imported to know more of it: EnvPool's or a user's."""
+    return env_id.startswith(PREFIX) or ":" in env_id
 
 
 def is_mujoco(env_id: str) -> bool:

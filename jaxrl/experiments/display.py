@@ -2,10 +2,11 @@
 
 import math
 import shutil
+import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from jaxrl.runs.logger import clock
@@ -53,7 +54,6 @@ class Display:
     def __init__(self, name: str, lines: Sequence[Line], expected: int) -> None:
         self._name, self._live = name, sys.stdout.isatty()
         self._begin, self._expected = time.monotonic(), expected
-        self._before = self._share_done(lines)
         self._known = {line.name: (line.state, 1) for line in lines}
         self._height, self._drawn = 0, 0.0
         if finished := sum(line.state == "finished" for line in lines):
@@ -111,20 +111,31 @@ class Display:
         hidden = len(lines) - len(rows)
         more = [f"  and {hidden} more"] if hidden else []
         head = f"  {'':{names}}  {'':8}  {columns}"
-        return [f"{self._name}: {counts}", head, *rows, *more, self._bar(lines)]
+        return [f"{self._name}: {counts}", head, *rows, *more, self._bar(lines, width)]
 
-    def _bar(self, lines: Sequence[Line]) -> str:
-        share = self._share_done(lines)
-        gained, seconds = share - self._before, time.monotonic() - self._begin
-        left = seconds * (1 - share) / gained if gained > 0 else math.inf
-        filled = int(30 * share)
-        bar = "█" * filled + "░" * (30 - filled)
-        return f"{bar} {100 * share:3.0f} %  {clock(seconds)} gone  {_time(left)} left"
-
-    def _share_done(self, lines: Iterable[Line]) -> float:
+    def _bar(self, lines: Sequence[Line], width: int) -> str:
         """Of all that is expected; a run counts as its steps."""
         parts = [line.done / max(line.total, 1) for line in lines]
-        return sum(parts) / max(self._expected, len(parts), 1)
+        share = sum(parts) / max(self._expected, len(parts), 1)
+        gone = clock(time.monotonic() - self._begin)
+        left = _time(self._left(lines))
+        times = f" {100 * share:3.0f} %  {gone} gone  {left} left"
+        blocks = max(min(30, width - 1 - len(times)), 1)
+        filled = int(blocks * share)
+        return "█" * filled + "░" * (blocks - filled) + times
+
+    def _left(self, lines: Sequence[Line]) -> float:
+        """Seconds, if as many run at a time as now and others take as long as these."""
+        known = [line.left + line.seconds for line in lines if line.steps]
+        if not known:
+            return math.inf
+        typical = statistics.mean(known)
+        running = [line for line in lines if line.state == "running"]
+        waiting = sum(line.state == "waiting" for line in lines)
+        waiting += max(self._expected - len(lines), 0)
+        each = [line.left if line.steps else typical for line in running]
+        together = (sum(each) + waiting * typical) / max(len(running), 1)
+        return max(together, *each, 0.0)
 
     def _up(self) -> str:
         """To where the table begins."""

@@ -93,6 +93,8 @@ class Grid:
     def override(self, env: str, settings: Mapping[str, Any]) -> Self:
         """Other values in the runs of one environment."""
         own = {key: converted(key, value) for key, value in settings.items()}
+        if fixed := [key for key in ("env", "algo") if key in own]:
+            raise Refused(f"{fixed[0]} cannot be another in one environment")
         self._overrides.setdefault(env, {}).update(own)
         return self
 
@@ -235,7 +237,7 @@ class Grid:
 
         own = runner.Options(out=out, jobs=jobs, **options)
         if slurm is None:
-            return runner.run(self.name, self.runs(out), own)
+            return launchers.run_here(self.name, self.runs(out), own)
         return launchers.run(self.name, self.runs(out), own, slurm)
 
 
@@ -252,10 +254,10 @@ def fault_of_name(name: str) -> str:
 
 def _twice(values: list) -> list:
     """Those that come more than once."""
-    try:
-        return [value for value, count in Counter(values).items() if count > 1]
-    except TypeError:  # mappings, which are few
-        return [value for i, value in enumerate(values) if value in values[:i]]
+    known = [repr(value) for value in values]  # 1, 1.0 and True are three
+    counts = Counter(known)
+    twice = {word: x for word, x in zip(known, values, strict=True) if counts[word] > 1}
+    return list(twice.values())
 
 
 @functools.cache

@@ -130,16 +130,36 @@ def _fault_of_options(options: Any) -> str:
     return ""
 
 
+def run_here(name: str, variants: Sequence[Variant], options: Options) -> Summary:
+    """On this machine, unless the grid is in the queue of a cluster."""
+    folder = _folder(name, options)
+    if folder.exists() and shutil.which("squeue"):
+        queued = _live(_queue(folder))
+        arrays = sorted({task.array for task in queued.values()}, key=int)
+        if arrays:
+            raise Refused(
+                f"{name} is in Slurm's queue; --launcher slurm shows how it gets on, "
+                f"scancel {' '.join(arrays)} takes it out"
+            )
+    return runner.run(name, variants, options)
+
+
+def _folder(name: str, options: Options) -> Path:
+    return (Path(options.out) / name / "slurm").absolute()
+
+
 def run(
     name: str, variants: Sequence[Variant], options: Options, slurm: Slurm
 ) -> Summary:
     """Submits all that is neither finished nor in the queue, and shows how they do."""
+    if not isinstance(slurm, Slurm):
+        raise Refused(f"slurm is {slurm!r}, but must be a launchers.Slurm")
     given = {key: value for key, value in vars(slurm).items() if value != ""}
     faults = [fault(key, value) for key, value in given.items()]
     if wrong := [sentence for sentence in faults if sentence]:
         raise Refused("; ".join(wrong))
     _refuse_where_there_is_none()
-    folder = (Path(options.out) / name / "slurm").absolute()
+    folder = _folder(name, options)
     with runner.claimed(name, variants, options) as jobs:
         queued = _live(_queue(folder))
         _refuse_other_settings(jobs, queued)
@@ -268,6 +288,10 @@ class Task(NamedTuple):
     def live(self) -> bool:
         return self.state not in ENDED
 
+    @property
+    def array(self) -> str:
+        return self.id.partition("_")[0]
+
 
 def _queue(folder: Path) -> dict[str, Task]:
     """Our tasks that are in the queue or left it lately, by the file of the variant."""
@@ -284,7 +308,8 @@ def _queue(folder: Path) -> dict[str, Task]:
     for array, index, state, reason, comment in sorted(lines, key=_by_array):
         if Path(comment).parent == folder and Path(comment).exists():
             file = _files(comment)[int(index)]
-            found[file] = Task(f"{array}_{index}", state, reason)
+            known = "" if reason == "None" else reason
+            found[file] = Task(f"{array}_{index}", state, known)
     return found
 
 
@@ -313,7 +338,7 @@ def _follow(board: Board, folder: Path) -> Summary:
             board.show()
             time.sleep(0.1)
     summary = board.end(stop.signal)
-    arrays = {task.id.partition("_")[0] for task in _live(queue).values()}
+    arrays = {task.array for task in _live(queue).values()}
     return dataclasses.replace(summary, queued=sorted(arrays, key=int))
 
 

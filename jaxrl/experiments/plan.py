@@ -35,6 +35,7 @@ SAMPLERS = {"tpe": "", "random": "", "qmc": "", "grid": "", "cmaes": "cmaes"}
 SAMPLERS |= {"gp": "torch"}
 PRUNERS = ("median", "none")
 FOR_GRIDS = ("zip", "include", "exclude", "slurm")
+NO_SPACE = "no space; name settings, as in space: {lr: {uniform: [0, 1]}}"
 OWN = ("trials", "sampler", "pruner", "storage", "space")
 TRIALS = 20  # where no number is given
 
@@ -87,6 +88,13 @@ class Range(NamedTuple):
         if self.kind == "int":
             return trial.suggest_int(key, *self.values)
         return trial.suggest_float(key, *self.values, log=self.kind == "log_uniform")
+
+
+def ranges(space: Mapping[str, Any]) -> dict[str, Range]:
+    """Of each setting in the space of a program."""
+    if not isinstance(space, Mapping) or not space:
+        raise Refused(NO_SPACE)
+    return {key: Range.of(key, given) for key, given in space.items()}
 
 
 def one_word(value: Any) -> Any:
@@ -161,10 +169,12 @@ def read(path: str) -> Plan:
     for key, line, node in pairs:
         if key == "space":
             space = reader.mapping(line, node, key, "{lr: {uniform: [0, 1]}}")
-            own["space"] = _space(reader, space, own.get("sampler"))
+            # A file has always one algorithm and environment, if only to begin with.
+            lines = {k: at for k, at, _ in pairs if k not in ("algo", "env")}
+            own["space"] = _space(reader, space, lines, own.get("sampler"))
             empty = not node.value
     if empty:
-        reader.wrong(0, "no space; name settings, as in space: {lr: {uniform: [0, 1]}}")
+        reader.wrong(0, NO_SPACE)
     filled, out, _ = reader.sheet(path)
     (fixed,) = filled.variants()
     return Plan(name=filled.name, fixed=fixed, out=out, **own)
@@ -195,10 +205,19 @@ def _fault_of_list(entry: sheet.Entry) -> str:
 
 
 def _space(
-    reader: sheet.Reader, pairs: list[sheet.Pair], sampler: Any
+    reader: sheet.Reader,
+    pairs: list[sheet.Pair],
+    elsewhere: dict[str, int],
+    sampler: Any,
 ) -> dict[str, Range]:
+    """What is tried; `elsewhere` has the lines of what is fixed."""
     found = {}
     for key, line, node in pairs:
+        if fault := reader.fault_of_key(key):
+            reader.wrong(line, fault)
+            continue
+        if key in elsewhere:
+            reader.wrong(line, f"{key} stands on line {elsewhere[key]} already")
         try:
             found[key] = Range.of(key, reader.plain(node))
         except Refused as refusal:

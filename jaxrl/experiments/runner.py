@@ -22,6 +22,7 @@ from jaxrl.runs.refusal import Refused
 from jaxrl.training.stopping import Stop
 
 REFUSED = 2  # the exit code of what would be refused again
+SHOWN = 10  # refusals of one kind
 GRACE = 30.0  # seconds to save in, after which a run is killed
 State = Literal["waiting", "running", "finished", "failed", "stopped"]
 
@@ -46,6 +47,17 @@ class Options:
     """Remove runs of earlier, different settings."""
     screen: bool = True
     """Show how it goes."""
+
+    def __post_init__(self) -> None:
+        for name in "jobs", "retries", "threads":
+            value = getattr(self, name)
+            if type(value) is not int or value < 0:
+                raise Refused(f"{name} is {value!r}, but must be a whole number")
+        limit = self.time_limit
+        if not isinstance(limit, int | float) or not limit >= 0:
+            raise Refused(
+                f"time_limit is {limit!r}, but must be seconds, or 0 for none"
+            )
 
 
 @dataclasses.dataclass
@@ -102,6 +114,8 @@ class Job:
             # Not SIGTERM, on which srun kills what it started; this it passes on.
             self.process.send_signal(signal.SIGUSR1)
         elif time.monotonic() - self._stopped_at > GRACE:
+            told = "did not save in time and was killed; run again to go on"
+            self._stopped_for = f"{self._stopped_for.partition(';')[0]}; {told}"
             self.process.kill()
 
     def poll(self, time_limit: float) -> None:
@@ -112,9 +126,7 @@ class Job:
             if self._stopped_for:
                 self.stop(self._stopped_for)
             elif time_limit and time.monotonic() - self._since > time_limit:
-                self.stop(
-                    f"took longer than {time_limit:g} s; saved, run again to go on"
-                )
+                self.stop(f"took longer than {time_limit:g} s; run again to go on")
             return
         record = self.variant.record
         if code == 0 and record is not None and record.state == "finished":
@@ -213,12 +225,14 @@ def _refuse_changed(jobs: Sequence[Job]) -> None:
         for job in jobs
         if job.changes
     ]
-    if faults:
-        more = f" (and {len(faults) - 3} more)" if len(faults) > 3 else ""
-        raise Refused(
-            f"{'; '.join(faults[:3])}{more}; choose another name, or remove "
-            f"{'them' if len(faults) > 1 else 'it'} with --overwrite"
-        )
+    if not faults:
+        return
+    what = "choose another name, or remove {} with --overwrite"
+    if len(faults) == 1:
+        raise Refused(f"{faults[0]}; {what.format('it')}")
+    more = [f"and {len(faults) - SHOWN} more"] if len(faults) > SHOWN else []
+    head = f"{len(faults)} runs are of other settings; {what.format('them')}:"
+    raise Refused("\n  ".join([head, *faults[:SHOWN], *more]))
 
 
 class Board:

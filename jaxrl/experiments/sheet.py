@@ -22,6 +22,7 @@ All mistakes are found at once, each with its line.
 import contextlib
 import difflib
 import functools
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ from jaxrl.experiments.grid import Grid
 from jaxrl.experiments.launchers import Slurm
 from jaxrl.runs import spec
 from jaxrl.runs.refusal import Refused, suggestion
+from jaxrl.training import fit
 
 SECTIONS = ("zip", "exclude", "include", "per_env", "slurm")
 PLACES = ("name", "exp_name", "out")
@@ -48,6 +50,13 @@ ELSEWHERE = {
     "overwrite": "it is not a setting: use the flag --overwrite",
 }
 UNREADABLE = object()
+# What PyYAML means.
+SYNTAX = {
+    "'\\t'": "it is indented by a tab; take spaces",
+    "expected <block end>": "it is not indented as the lines before it",
+    "found another document": "a second document begins, but a file holds one",
+}
+TRIED = 100  # environments that are made, to see whether algorithms can act in them
 MOST = 100_000  # values in a file; a few lines of aliases can stand for billions
 Pair = tuple[str, int, yaml.Node]
 
@@ -105,8 +114,8 @@ def _syntax(error: Exception) -> str:
     if not isinstance(error, yaml.MarkedYAMLError) or not error.problem_mark:
         return " ".join(str(error).replace('in "<unicode string>", ', "").split())
     line, problem = error.problem_mark.line + 1, str(error.problem)
-    if "'\\t'" in problem:
-        problem = "it is indented by a tab; take spaces"
+    for part, sentence in SYNTAX.items():
+        problem = sentence if part in problem else problem
     return f"line {line}: {problem.replace('<stream end>', 'the end of the file')}"
 
 
@@ -142,8 +151,10 @@ class Reader:
         self.slurm = Slurm()
         self.grid = Grid(re.sub(r"[^A-Za-z0-9._-]+", "-", name))
         self._algos: list[str] = []
-        self._envs: list[str] = []
+        self._envs: dict[str, int] = {}  # with their lines
         self._keys: set[str] = set()
+        self._faulty: set[str] = set()  # whose values are not known for their mistakes
+        self._named = 0  # the line
 
     def take(self, pairs: Iterable[Pair]) -> None:
         """The pairs of a file; what others depend on is noted first."""
@@ -167,18 +178,21 @@ class Reader:
             if name not in self._keys:
                 self.wrong(0, f"no {name}; name one, as in {name}: {example}")
         if not self.mistakes:
-            for sentence in self._faults_of_the_whole():
-                self.wrong(0, sentence)
+            self._look_at_the_whole()
         if self.mistakes:
             raise Refused(_told(where, self.mistakes))
         return Sheet(self.grid, self.out, self.slurm)
 
-    def _faults_of_the_whole(self) -> list[str]:
+    def _look_at_the_whole(self) -> None:
+        """What single settings do not show: names, and what cannot act where."""
         try:
-            self.grid.runs(self.out)
+            runs = [variant.run for variant in self.grid.runs(self.out)]
         except Refused as refusal:
-            return [str(refusal)]
-        return []
+            return self.wrong(0, str(refusal))
+        kinds = {f"{run.algo} {run.env} {run.env_kwargs}": run for run in runs}
+        for run in itertools.islice(kinds.values(), TRIED):
+            self.wrong(self._envs.get(run.env, 0), fit.fault(run))
+        return None
 
     def wrong(self, line: int, sentence: str) -> None:
         """Notes a mistake, if it is one."""
@@ -194,7 +208,8 @@ class Reader:
                 near = [difflib.get_close_matches(x, NAMES, 1) for x in plain]
                 self._algos += [name for names in near for name in names]
             if entry.key == "env":
-                self._envs += plain
+                lines = (value.line for value in entry.values)
+                self._envs |= dict(zip(plain, lines, strict=True))
 
     def take_entry(self, entry: Entry) -> None:
         """One setting, into the grid."""
@@ -206,6 +221,8 @@ class Reader:
         elif self._are_right([entry]):
             values = [value.plain for value in entry.values]
             self._try(entry.line, self.grid.add, entry.key, values, entry.shorthand)
+        else:
+            self._faulty.add(entry.key)
 
     def _take_place(self, entry: Entry) -> None:
         plain = [value.plain for value in entry.values]
@@ -215,7 +232,9 @@ class Reader:
             self.out = str(plain[0])
         else:
             self.grid.name = str(plain[0])
-            self.wrong(entry.line, grid.fault_of_name(self.grid.name))
+            first, self._named = self._named, entry.line
+            twice = f"the name stands on line {first} already" if first else ""
+            self.wrong(entry.line, grid.fault_of_name(self.grid.name) or twice)
 
     def _are_right(self, entries: Iterable[Entry]) -> bool:
         before = len(self.mistakes)
@@ -287,8 +306,11 @@ class Reader:
         try:
             return yaml.SafeLoader("").construct_document(node)
         except (yaml.YAMLError, ValueError, RecursionError) as error:
-            problem = getattr(error, "problem", None) or str(error)
-            self.wrong(node.start_mark.line + 1, " ".join(problem.split()))
+            problem = " ".join((getattr(error, "problem", None) or str(error)).split())
+            no_tag = "could not determine a constructor for the tag"
+            self.wrong(
+                node.start_mark.line + 1, problem.replace(no_tag, "there is no tag")
+            )
             return UNREADABLE
 
     # Sections
@@ -296,8 +318,9 @@ class Reader:
     def _take_zip(self, line: int, node: yaml.Node) -> None:
         for at, entries in self._combinations(line, node, "zip"):
             if self._are_right(entries):
-                values = {e.key: [x.plain for x in e.values] for e in entries}
-                self._try(at, self.grid.zip, values)
+                self._try(at, self.grid.zip, _settings(entries))
+            else:
+                self._faulty |= {entry.key for entry in entries}
 
     def _take_include(self, line: int, node: yaml.Node) -> None:
         for at, entries in self._combinations(line, node, "include"):
@@ -305,14 +328,14 @@ class Reader:
                 self._try(at, self.grid.include, _settings(entries))
 
     def _take_exclude(self, line: int, node: yaml.Node) -> None:
-        whole = not self.mistakes  # a grid that lacks a setting has other variants
         left = self._count()
         for at, entries in self._combinations(line, node, "exclude"):
             if not self._are_right(entries):
                 continue
             self.grid.exclude(_settings(entries))
             before, left = left, self._count()
-            if whole and left and left == before:
+            known = not self._faulty & {entry.key for entry in entries}
+            if known and left and left == before:
                 self.wrong(at, "this excludes nothing: no variant has these values")
 
     def _count(self) -> int:
@@ -333,7 +356,8 @@ class Reader:
                 if len(entry.values) != 1:
                     self.wrong(entry.line, f"{entry.key} takes one value in per_env")
             if self._are_right(entries):
-                self.grid.override(env, {e.key: e.values[0].plain for e in entries})
+                own = {e.key: e.values[0].plain for e in entries}
+                self._try(at, self.grid.override, env, own)
 
     def _take_slurm(self, line: int, node: yaml.Node) -> None:
         given: dict[str, Any] = {}
@@ -372,6 +396,9 @@ class Reader:
         found = []
         for key, value in node.value:
             line, name = key.start_mark.line + 1, str(key.value)
+            if not isinstance(key, yaml.ScalarNode):
+                self.wrong(line, "a setting has a word for its name, and not a list")
+                continue
             if name in first:
                 self.wrong(line, f"{name} stands on line {first[name]} already")
             first.setdefault(name, line)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from jaxrl.runs.reading import FAILURE
 
+# What a run tells on its way, and not of its end.
+NOTE, EPOCH = "note: ", "epoch "
 TRACEBACK = "Traceback (most recent call last):"
 
 
@@ -35,7 +37,8 @@ def printed_by(run: Path) -> Path:
 def last_words(printed: str) -> str:
     """As jaxrl told its end, or else Python, or else the last line."""
     told, lines = _told(printed), _lines(printed)
-    return told[-1] if told else _raised(printed) or (lines or [""])[-1]
+    others = [line for line in lines if not line.startswith((NOTE, EPOCH))]
+    return told[-1] if told else _raised(printed) or (others or [""])[-1]
 
 
 def _end(printed: str) -> str:

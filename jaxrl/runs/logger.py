@@ -17,6 +17,7 @@ from typing import Any
 from jaxrl.parallel.launch import LIVE, size
 from jaxrl.parallel.stats import Stats, merge
 from jaxrl.runs.columns import RETURNS
+from jaxrl.runs.ending import EPOCH, NOTE
 
 Row = dict[str, float | int | None]
 
@@ -288,7 +289,7 @@ class Screen:
             self._print("\r\033[K" + table(row.items()))
             self.progress(step, force=True)
         else:
-            self._print(f"epoch {row['Epoch']:.0f}  {self._status(step)}")
+            self._print(f"{EPOCH}{row['Epoch']:.0f}  {self._status(step)}")
         self._marks.append((step, time.perf_counter()))
 
     def progress(self, step: int, force: bool = False) -> None:
@@ -304,7 +305,7 @@ class Screen:
     def notes(self, texts: Iterable[str]) -> None:
         """A line each."""
         for text in texts:
-            self._print(("\r\033[K" if self._live else "") + f"jaxrl: {text}")
+            self._print(("\r\033[K" if self._live else "") + f"{NOTE}{text}")
 
     def close(self) -> None:
         if self._live:
