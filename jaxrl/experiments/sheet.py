@@ -54,6 +54,8 @@ UNREADABLE = object()
 SYNTAX = {
     "'\\t'": "it is indented by a tab; take spaces",
     "expected <block end>": "it is not indented as the lines before it",
+    "mapping values are not allowed": "it is not indented as the lines before it, or "
+    "has a second ': '",
     "found another document": "a second document begins, but a file holds one",
 }
 TRIED = 100  # environments that are made, to see whether algorithms can act in them
@@ -401,7 +403,8 @@ class Reader:
                 continue
             if name in first:
                 self.wrong(line, f"{name} stands on line {first[name]} already")
-            first.setdefault(name, line)
+                continue
+            first[name] = line
             found.append((name, line, value))
         return found
 
