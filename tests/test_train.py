@@ -1,6 +1,7 @@
 """From a command to a trained policy."""
 
 import csv
+import errno
 import io
 import json
 import math
@@ -21,7 +22,7 @@ from jaxrl.parallel.stats import Stats, merge
 from jaxrl.policy import Policy
 from jaxrl.runs import spec as specs
 from jaxrl.runs.columns import CLOCKS
-from jaxrl.runs.logger import Csv, Logger, Screen, clock, table
+from jaxrl.runs.logger import Board, Csv, Logger, Screen, clock, table
 from jaxrl.training import acting
 from jaxrl.training.experience import Ring, unpack
 from jaxrl.types import Box, Discrete, EnvSpec
@@ -120,6 +121,19 @@ def test_the_columns_are_spinning_ups_in_its_order(tmp_path):
     begin += ["TotalEnvInteracts", *four("Q1Vals"), *four("Q2Vals"), *four("LogPi")]
     begin += ["LossPi", "LossQ"]
     assert list(sac)[: len(begin)] == begin
+
+
+def test_a_full_disk_is_told_by_the_run_and_not_by_a_thread_of_tensorboard(tmp_path):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    board = Board(tmp_path, 0)
+    events = board._writer.file_writer.event_writer._ev_writer
+    events._py_recordio_writer.write = full
+    row = {f"x{i}": 1.0 for i in range(1000)}  # more than its queue holds
+    with pytest.raises(OSError, match="No space left"):
+        board.write(row, 1)
+    board.close()
 
 
 def events(directory):

@@ -170,6 +170,29 @@ class Board:
         self._writer = SummaryWriter(
             str(directory), purge_step=purge, filename_suffix=name
         )
+        self._failure: OSError | ValueError | None = None
+        # Its thread would die of a full disk with a traceback, and then a full queue
+        # would wait for it for ever.
+        events = self._writer.file_writer.event_writer._ev_writer
+        events.write_event = self._noting(events.write_event)
+        events.flush = self._noting(events.flush)
+
+    def _noting(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """Its failure, which is raised where the run can tell of it."""
+
+        def tried(*arguments: Any) -> Any:
+            try:
+                return method(*arguments)
+            except (OSError, ValueError) as error:  # the latter of a closed file
+                self._failure = self._failure or error
+                return None
+
+        return tried
+
+    def _flush(self) -> None:
+        self._writer.flush()
+        if self._failure:
+            raise self._failure
 
     def describe(self, settings: Mapping[str, Any], metrics: Iterable[str]) -> None:
         """The run as a row of the tab HPARAMS, with these metrics.
@@ -182,13 +205,13 @@ class Board:
         experiment, start, _ = hparams(shown, dict.fromkeys(metrics))
         for summary in (experiment, start):
             self._writer.file_writer.add_summary(summary)
-        self._writer.flush()
+        self._flush()
 
     def write(self, row: Row, step: int) -> None:
         for name, value in row.items():
             if value is not None:
                 self._writer.add_scalar(name, value, step)
-        self._writer.flush()
+        self._flush()
 
     def film(self, gif: bytes, step: int) -> None:
         """Among the images; `add_video` would need moviepy to encode it."""
@@ -200,7 +223,7 @@ class Board:
         )
         summary = Summary(value=[Summary.Value(tag="film", image=image)])
         self._writer.file_writer.add_summary(summary, step)
-        self._writer.flush()
+        self._flush()
 
     def close(self) -> None:
         try:
