@@ -137,5 +137,5 @@ def test_a_film_that_fails_later_is_told_and_the_run_goes_on(
     monkeypatch.setattr(filming, "rehearse", lambda run: None)
     assert filmed_count(tmp_path) == 0
     printed = capsys.readouterr().out
-    assert "jaxrl: no film of step 64: the environment cannot be drawn" in printed
+    assert "note: no film of step 64: the environment cannot be drawn" in printed
     assert "epoch 2  128/128 steps" in printed

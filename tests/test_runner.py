@@ -1,7 +1,6 @@
 """Many runs at once: failures, signals, kills and a second go."""
 
 import contextlib
-import functools
 import io
 import math
 import random
@@ -268,11 +267,13 @@ def test_a_run_that_takes_too_long_is_saved_and_counted_as_failed(tmp_path):
 
 def test_one_that_cannot_save_is_killed_and_does_not_say_that_it_saved(monkeypatch):
     monkeypatch.setattr(runner, "GRACE", 1.0)
-    words = [sys.executable, "-c", "import time; time.sleep(60)"]
-    ignoring = functools.partial(signal.signal, signal.SIGUSR1, signal.SIG_IGN)
+    deaf = "import signal, time; signal.signal(signal.SIGUSR1, signal.SIG_IGN); "
+    deaf += "print('ready', flush=True); time.sleep(60)"
     (variant,) = tiny("g").runs()
     job = Job.of(variant)
-    with subprocess.Popen(words, preexec_fn=ignoring) as process:
+    words = [sys.executable, "-c", deaf]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
         job.process, job.state = process, "running"
         wait_for(lambda: job.poll(0.1) or job.state == "stopped", seconds=10)
     assert job.cause.startswith("took longer than 0.1 s; did not save in time")
