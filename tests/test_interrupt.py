@@ -16,12 +16,21 @@ IMPORTING = """
 import os, signal
 from jaxrl.cli import interrupt
 
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with interrupt.heeded(), interrupt.at_once():
     try:
         os.kill(os.getpid(), signal.SIGINT)
     except BaseException:
         print("it could be swallowed")
 """
+
+
+@pytest.fixture(autouse=True)
+def usual_handler():
+    """Which a shell takes away from what it runs in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def _xla_gc_callback(swallowed):
@@ -52,10 +61,7 @@ def test_while_a_command_is_imported_it_ends_the_process():
 
 def test_one_that_is_ignored_stays_ignored():
     """As in a job of a script's background."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        with interrupt.heeded(), interrupt.at_once():
-            os.kill(os.getpid(), signal.SIGINT)
-            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with interrupt.heeded(), interrupt.at_once():
+        os.kill(os.getpid(), signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
