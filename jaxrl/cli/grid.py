@@ -5,6 +5,7 @@ from typing import Any
 
 from jaxrl.algos import NAMES
 from jaxrl.cli import flags
+from jaxrl.cli.train import value_of_none
 from jaxrl.experiments import launchers, runner, sheet
 from jaxrl.experiments.estimate import estimate
 from jaxrl.experiments.sheet import Sheet
@@ -34,9 +35,10 @@ options:
   --overwrite          remove runs of earlier, different settings
   --launcher NAME      where to run: local or slurm, as the file's `slurm:` asks [local]
 """
-PLACES = ("env", "name", "out")
-VALUED = ("jobs", "time_limit", "retries", "launcher")
-OPTIONS = (*VALUED, "dry_run", "overwrite")
+OPTIONS = ("jobs", "dry_run", "time_limit", "retries", "overwrite", "launcher")
+# What the flags beside the settings take.
+KINDS = {"env": "ID", "preset": "NAME", "name": "NAME", "out": "DIR", "jobs": "N"}
+KINDS |= {"time_limit": "TIME", "retries": "N", "launcher": "NAME"}
 LAUNCHERS = ("local", "slurm")
 
 
@@ -76,10 +78,9 @@ def _flags(words: list[str]) -> dict[str, list[str]]:
             found[name].append(word)
         else:
             raise Refused(f"{word!r} follows no flag; settings are --name value ...")
-    bare = [name for name, values in found.items() if not values]
-    if needing := [name for name in bare if name in (*PLACES, *VALUED)]:
-        raise Refused(f"--{needing[0]} needs a value")
-    return {name: values or ["true"] for name, values in found.items()}
+    return {
+        name: values or [value_of_none(name, KINDS)] for name, values in found.items()
+    }
 
 
 def _sheet(first: str, given: dict[str, list[str]]) -> Sheet:

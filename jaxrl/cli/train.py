@@ -18,6 +18,7 @@ from jaxrl.runs.spec import Setting
 USAGE = (
     "jaxrl train ALGO --env ID [--preset NAME] [--config FILE] [--setting value ...]"
 )
+KINDS = {"preset": "NAME", "config": "FILE"}  # what flags beside the settings take
 
 
 def main(arguments: list[str]) -> int:
@@ -79,14 +80,17 @@ def flags_of(words: list[str]) -> dict[str, Any]:
         name = name.replace("-", "_")
         if not equals:
             more = words and (not words[0].startswith("--"))
-            value = words.pop(0) if more else _value_of_none(name)
+            value = words.pop(0) if more else value_of_none(name, KINDS)
         found[name] = value
     return found
 
 
-def _value_of_none(name: str) -> str:
-    """What the flag alone means; only a switch may stand so."""
-    kinds = {"preset": "NAME", "config": "FILE"}
+def value_of_none(name: str, own: Mapping[str, str]) -> str:
+    """What the flag alone means; only a switch may stand so.
+
+    `own` are the command's flags beside the settings, with what each takes.
+    """
+    kinds = dict(own)
     for algo in NAMES:
         for known, setting in spec.settings_of(algo).items():
             if setting.hint is not bool:

@@ -133,14 +133,12 @@ def _fault_of_options(options: Any) -> str:
 def run_here(name: str, variants: Sequence[Variant], options: Options) -> Summary:
     """On this machine, unless the grid is in the queue of a cluster."""
     folder = _folder(name, options)
-    if folder.exists() and shutil.which("squeue"):
-        queued = _live(_queue(folder))
-        arrays = sorted({task.array for task in queued.values()}, key=int)
-        if arrays:
-            raise Refused(
-                f"{name} is in Slurm's queue; --launcher slurm shows how it gets on, "
-                f"scancel {' '.join(arrays)} takes it out"
-            )
+    queue = _queue(folder) if folder.exists() and shutil.which("squeue") else {}
+    if arrays := _live_arrays(queue):
+        raise Refused(
+            f"{name} is in Slurm's queue; --launcher slurm shows how it gets on, "
+            f"scancel {' '.join(arrays)} takes it out"
+        )
     return runner.run(name, variants, options)
 
 
@@ -288,10 +286,6 @@ class Task(NamedTuple):
     def live(self) -> bool:
         return self.state not in ENDED
 
-    @property
-    def array(self) -> str:
-        return self.id.partition("_")[0]
-
 
 def _queue(folder: Path) -> dict[str, Task]:
     """Our tasks that are in the queue or left it lately, by the file of the variant."""
@@ -325,6 +319,12 @@ def _live(queue: Mapping[str, Task]) -> dict[str, Task]:
     return {file: task for file, task in queue.items() if task.live}
 
 
+def _live_arrays(queue: Mapping[str, Task]) -> list[str]:
+    """Their numbers, as `scancel` takes them."""
+    arrays = {task.id.partition("_")[0] for task in _live(queue).values()}
+    return sorted(arrays, key=int)
+
+
 def _follow(board: Board, folder: Path) -> Summary:
     """Until all have ended; a signal ends the showing and not the runs."""
     asked, queue = float("-inf"), {}
@@ -338,8 +338,7 @@ def _follow(board: Board, folder: Path) -> Summary:
             board.show()
             time.sleep(0.1)
     summary = board.end(stop.signal)
-    arrays = {task.array for task in _live(queue).values()}
-    return dataclasses.replace(summary, queued=sorted(arrays, key=int))
+    return dataclasses.replace(summary, queued=_live_arrays(queue))
 
 
 def _note(jobs: Iterable[Job], queue: Mapping[str, Task], folder: Path) -> None:
