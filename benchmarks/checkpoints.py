@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from jaxrl.runs import checkpoint, spec
-from jaxrl.training import experience, host, trainer
+from jaxrl.training import buffers, loop, train
 
 
-class Full(experience.Ring):
+class Full(buffers.Ring):
     """Holds as many transitions as it can from the beginning."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -51,15 +51,15 @@ def main() -> None:
     given = parser.parse_args()
     waited: list[float] = []
     written: list[float] = []
-    timed(host.Trainer, "_save_checkpoint", waited)
+    timed(train.Trainer, "_save_checkpoint", waited)
     timed(checkpoint.Store, "_write", written)
-    trainer.Ring = Full
+    loop.Ring = Full
     with tempfile.TemporaryDirectory() as out:
         settings = {"out": out, "epochs": given.epochs, "num_test_episodes": 0}
         settings |= {"start_steps": 0, "update_after": 0}
         settings["replay_size"] = given.transitions
         run = spec.make("sac", "Hopper-v4", settings)
-        history = host.train(run, screen=False).history
+        history = train.train(run, screen=False).history
     print("| checkpoint | training waited, s | written beside it, s |")
     print("| --- | --- | --- |")
     for number, pair in enumerate(zip(waited, written, strict=True), 1):

@@ -24,8 +24,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from jaxrl.logging.columns import CLOCKS
 from jaxrl.runs import checkpoint
-from jaxrl.runs.columns import CLOCKS
 
 RESULTS = Path(__file__).parent / "results" / "faults.csv"
 HEADER = "algo,run,kills,where,same_table,same_state\n"

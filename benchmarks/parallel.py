@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from jaxrl.parallel import launch
+from jaxrl.processes import mpirun
 
 RESULTS = Path(__file__).parent / "results" / "parallel.csv"
 SIZES = (1_000, 6_000, 70_000, 300_000)
@@ -109,7 +109,7 @@ def gloo(size: int) -> float:
 
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     where = f"localhost:{os.environ['GLOO_PORT']}"
-    jax.distributed.initialize(where, launch.size(), launch.rank())
+    jax.distributed.initialize(where, mpirun.size(), mpirun.rank())
 
     def body(x, _):
         return jax.lax.pmean(x, "i") * 1.0001, None
@@ -129,7 +129,7 @@ def cost(way: str, size: int) -> float:
         port = str(free.getsockname()[1])
     done = subprocess.run(
         [
-            launch.mpirun(),
+            mpirun.mpirun(),
             "-n",
             "2",
             sys.executable,
@@ -138,7 +138,7 @@ def cost(way: str, size: int) -> float:
             way,
             str(size),
         ],
-        env=launch.environment_of(threads=1) | {"GLOO_PORT": port},
+        env=mpirun.environment_of(threads=1) | {"GLOO_PORT": port},
         capture_output=True,
         text=True,
         timeout=300,
@@ -166,7 +166,7 @@ def pace(settings: str, ranks: int) -> Pace:
         command += ["--num_procs", str(ranks)]
         done = subprocess.run(
             command,
-            env=launch.environment_of(threads=1),
+            env=mpirun.environment_of(threads=1),
             capture_output=True,
             text=True,
             timeout=1200,
@@ -327,7 +327,7 @@ def main() -> None:
     if given.rank:
         way, size = given.rank
         value = WAYS[way](int(size))
-        if launch.rank() == 0:
+        if mpirun.rank() == 0:
             print(value, flush=True)
         return
     if not given.report:

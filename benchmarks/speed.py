@@ -51,11 +51,11 @@ print(statistics.median(update.sgemm_rate() for _ in range(10)))
 MEMORY = """
 import json, resource, sys
 from jaxrl.runs import directory, spec
-from jaxrl.training import host
+from jaxrl.training import train
 run = spec.make(*sys.argv[1:3], json.loads(sys.argv[3]))
 path = directory.path_of(run)
 path.mkdir(parents=True)
-trainer = host.Trainer(run, path, None)
+trainer = train.Trainer(run, path, None)
 fill = lambda state, step: trainer.experience.rows[step:].fill(0)
 trainer.on_epoch = fill
 trainer.start(None, screen=False)

@@ -11,7 +11,7 @@ if typing.TYPE_CHECKING:
 
     from jaxrl.experiments.search import Found
     from jaxrl.policy import Policy
-    from jaxrl.training.trainer import OnEpoch, Result
+    from jaxrl.training.loop import OnEpoch, Result
 
 __version__ = "0.1.0"
 
@@ -33,10 +33,10 @@ def train(
     """
     # Here and not above, so that `import jaxrl` is cheap.
     from jaxrl.runs import spec
-    from jaxrl.training import host
+    from jaxrl.training import train
 
     given: Mapping[str, typing.Any] = settings
-    return host.train(spec.make(algo, env, given, preset), screen, on_epoch)
+    return train.train(spec.make(algo, env, given, preset), screen, on_epoch)
 
 
 def resume(
@@ -51,9 +51,9 @@ def resume(
     XLA's last bits depend on its number of threads: start Python with the `NPROC` that
     config.yaml names, as `jaxrl resume` does.
     """
-    from jaxrl.training import host
+    from jaxrl.training import train
 
-    return host.resume(directory, steps, screen, on_epoch)
+    return train.resume(directory, steps, screen, on_epoch)
 
 
 def search(
@@ -75,13 +75,13 @@ def search(
 
     `jaxrl.search({"lr": {"log_uniform": [1e-5, 1e-2]}}, algo="sac", env="Hopper-v4")`
     """
-    from jaxrl.experiments import plan, runner
+    from jaxrl.experiments import runner, search_file
     from jaxrl.experiments import search as searching
 
-    asked = plan.Plan(
+    asked = search_file.Plan(
         name=name,
         fixed={"algo": algo, "env": env, **settings},
-        space=plan.ranges(space),
+        space=search_file.ranges(space),
         out=out,
         trials=trials,
         sampler=sampler,

@@ -8,7 +8,7 @@ import time
 import gymnasium as gym
 import numpy as np
 
-from jaxrl.parallel import launch
+from jaxrl.processes import mpirun
 
 
 class Count(gym.Env):
@@ -56,7 +56,7 @@ class Trouble(Count):
 
     def __init__(self, trouble="raise", rank=1, **kwargs):
         super().__init__(**kwargs)
-        self.due = 50 if launch.rank() == rank else None
+        self.due = 50 if mpirun.rank() == rank else None
         self.trouble = trouble
 
     def step(self, action):

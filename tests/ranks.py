@@ -103,7 +103,7 @@ def listed(tree):
 def drift(out: str, devices: str) -> None:
     """In the second epoch one bit of rank 1's parameters is another."""
     from jaxrl.runs import spec
-    from jaxrl.training import host
+    from jaxrl.training import train
 
     settings = {"steps": 192, "steps_per_epoch": 48, "hidden": "8", "out": out}
     settings |= {"devices": devices, "num_envs": devices}
@@ -125,14 +125,14 @@ def drift(out: str, devices: str) -> None:
             )
             trainer.state = jax.tree.unflatten(structure, leaves)
 
-    class Known(host.Trainer):
+    class Known(train.Trainer):
         def __init__(self, *args):
             super().__init__(*args)
             trainers.append(self)
 
-    host.Trainer = Known
+    train.Trainer = Known
     run = spec.make("vpg", "Pendulum-v1", settings)
-    host.train(run, screen=False, on_epoch=flip)
+    train.train(run, screen=False, on_epoch=flip)
 
 
 if __name__ == "__main__":

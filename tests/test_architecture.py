@@ -11,6 +11,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # A room imports itself and these; a new edge is a decision.
 ALLOWED = {
+    "errors": set(),
     "settings": set(),
     "spaces": set(),
     "types": {"settings", "spaces"},
@@ -19,20 +20,27 @@ ALLOWED = {
     "algos": {"types", "settings", "checks", "maths"},
     "envs": {"spaces"},
     "policy": {"spaces"},
-    "parallel": {"types", "maths"},
-    "runs": {"types", "settings", "checks", "algos", "policy", "parallel"},
-    "show": {"__version__", "spaces", "envs", "policy", "runs"},
+    "processes": {"errors"},
+    "logging": {"processes"},
+    "parallel": {"errors", "types", "maths", "processes", "logging"},
+    "runs": {
+        *("errors", "types", "settings", "checks", "algos", "policy", "logging"),
+        "parallel",
+    },
+    "show": {"__version__", "errors", "spaces", "envs", "policy", "logging", "runs"},
     # It shows its films, while it trains.
     "training": {
-        *("types", "checks", "maths", "algos", "envs", "policy", "parallel", "runs"),
-        "show",
+        *("errors", "types", "checks", "maths", "algos", "envs", "policy"),
+        *("processes", "logging", "parallel", "runs", "show"),
     },
-    "experiments": {"algos", "envs", "parallel", "runs", "training"},
+    "experiments": {
+        *("errors", "algos", "envs", "processes", "logging", "runs", "training"),
+    },
     "cli": {
-        *("__version__", "algos", "parallel", "runs", "training"),
-        *("experiments", "show"),
+        *("__version__", "errors", "algos", "processes", "logging", "runs"),
+        *("training", "experiments", "show"),
     },
-    "__main__": {"cli", "experiments"},
+    "__main__": {"cli", "processes"},
 }
 # Third parties that only some rooms may name.
 ONLY = {
@@ -41,7 +49,7 @@ ONLY = {
     "flax": {"maths"},
     "mpi4py": {"parallel"},
     "orbax": {"runs"},
-    "tensorboardX": {"runs"},
+    "tensorboardX": {"logging"},
     "matplotlib": {"show"},
     "imageio": {"show"},
     "imageio_ffmpeg": {"show"},

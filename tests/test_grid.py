@@ -8,10 +8,10 @@ import yaml
 
 from jaxrl.algos import NAMES
 from jaxrl.cli.main import main
-from jaxrl.experiments import sheet
+from jaxrl.errors import UserError
+from jaxrl.experiments import grid_file
 from jaxrl.experiments.grid import Grid, default_shorthand
 from jaxrl.runs import spec
-from jaxrl.runs.refusal import Refused
 
 # Spinning Up's order, nesting and names
 
@@ -32,7 +32,7 @@ def test_a_key_with_colons_is_a_part_of_a_mapping():
         Grid("x").add("steps", 4).add("steps:b", 2),
         Grid("x").add("env_kwargs:b", 2).add("env_kwargs", {}),
     ):
-        with pytest.raises(Refused):
+        with pytest.raises(UserError):
             bad.variants()
 
 
@@ -74,7 +74,7 @@ def test_a_name_has_a_switch_where_it_is_on():
 def test_two_variants_of_one_name_are_refused_with_a_way_out():
     both = Grid("n").add("algo", "ppo").add("env", "CartPole-v1")
     both.add("normalize_obs", [True, False]).add("normalize_returns", [True, False])
-    with pytest.raises(Refused, match=r"'n_nor'; give .* 'normalize_obs\[xyz\]'"):
+    with pytest.raises(UserError, match=r"'n_nor'; give .* 'normalize_obs\[xyz\]'"):
         both.runs()
 
 
@@ -92,7 +92,7 @@ def test_zipped_settings_move_together():
     grid = Grid("n").add("seed", [0, 1]).zip({"lr": [0.1, 0.2], "tau": [0.3, 0.4]})
     assert names(grid)[:2] == ["n_lr0-1_tau0-3", "n_lr0-2_tau0-4"]
     assert len(grid.variants()) == 4
-    with pytest.raises(Refused, match="lr has 1 and tau has 2"):
+    with pytest.raises(UserError, match="lr has 1 and tau has 2"):
         Grid("n").zip({"lr": [0.1], "tau": [0.3, 0.4]})
 
 
@@ -140,7 +140,7 @@ def test_lists_in_a_file_are_axes_and_values_have_the_type_of_the_setting(tmp_pa
         per_env:
           Walker2d-v4: {steps: 2e6, hidden: [64, 64]}
     """
-    grid, out, _ = sheet.read(written(tmp_path, text))
+    grid, out, _ = grid_file.read(written(tmp_path, text))
     runs = grid.runs(out)
     # Hopper: 3 seeds x 2 rates x 2 widths x 2 zipped - 1 x 1 x 2 x 2; Walker half.
     assert len(runs) == 20 + 10
@@ -161,7 +161,7 @@ def test_lists_in_a_file_are_axes_and_values_have_the_type_of_the_setting(tmp_pa
 
 def test_widths_in_a_flat_list_are_one_value(tmp_path):
     text = "{algo: sac, env: Hopper-v4, hidden: [32, 32]}"
-    (only,) = sheet.read(written(tmp_path, text)).grid.runs()
+    (only,) = grid_file.read(written(tmp_path, text)).grid.runs()
     assert only.run.config.hidden == (32, 32)
     assert only.run.exp_name == "sweep"
 
@@ -301,8 +301,8 @@ def test_all_that_excludes_nothing_is_told(tmp_path):
           Hopper-v4: {tau: 0.2}
         include: {tau: 0.1, seed: 3}
     """
-    with pytest.raises(Refused) as refusal:
-        sheet.read(written(tmp_path, text))
+    with pytest.raises(UserError) as refusal:
+        grid_file.read(written(tmp_path, text))
     told = [line.strip()[:24] for line in str(refusal.value).splitlines()[1:]]
     assert told == [f"line {n}: this excludes nothing"[:24] for n in (4, 6, 7)]
 
@@ -311,12 +311,12 @@ def test_a_grid_of_too_many_variants_is_refused_before_they_are_made(tmp_path):
     many = list(range(1, 1001))
     lines = ["algo: sac", "env: Hopper-v4", *(f"{x}: {many}" for x in ("seed", "keep"))]
     lines += [f"max_ep_len: {many}", "exclude: [{seed: 1}, {seed: 2}]"]
-    with pytest.raises(Refused, match="are 1,000,000,000 combinations, but 10,000"):
-        sheet.read(written(tmp_path, "\n".join(lines)))
+    with pytest.raises(UserError, match="are 1,000,000,000 combinations, but 10,000"):
+        grid_file.read(written(tmp_path, "\n".join(lines)))
     grid = Grid("n").add("seed", many).add("steps", list(range(10)))
     assert len(grid.variants()) == 10_000
     grid.include({"lr": 0.1, "steps": [1, 2]})
-    with pytest.raises(Refused, match="are 12,000 combinations"):
+    with pytest.raises(UserError, match="are 12,000 combinations"):
         grid.variants()
 
 
@@ -372,7 +372,9 @@ def test_a_dry_run_has_one_column_of_steps_and_tells_what_failed_to_begin(
 ):
     monkeypatch.chdir(tmp_path)
     line = "grid ppo --env CartPole-v1 --steps_per_epoch 100 --dry-run --steps"
-    failed = sheet.from_flags("ppo", {"env": ["CartPole-v1"], "steps": ["200", "250"]})
+    failed = grid_file.from_flags(
+        "ppo", {"env": ["CartPole-v1"], "steps": ["200", "250"]}
+    )
     output = failed.grid.runs()[1].output
     output.parent.mkdir(parents=True)
     output.write_text("jaxrl: there is no such environment\n")

@@ -14,10 +14,10 @@ from test_train import train
 
 from jaxrl.algos import NAMES
 from jaxrl.cli.main import main
+from jaxrl.errors import suggestion
 from jaxrl.runs import checkpoint, spec
-from jaxrl.runs.refusal import suggestion
-from jaxrl.training import host
 from jaxrl.training.learner import Learner
+from jaxrl.training.loop import Trainer
 
 ODD = [
     "",
@@ -56,7 +56,7 @@ def nothing_trains(monkeypatch):
     def trains(trainer):
         raise AssertionError(f"would have trained {trainer.run}")
 
-    monkeypatch.setattr(host.Trainer, "_loop", trains)
+    monkeypatch.setattr(Trainer, "_loop", trains)
 
 
 def contents(directory):
@@ -258,7 +258,7 @@ def test_a_strangers_checkpoint_ends_in_a_sentence(finished, tmp_path, capsys):
 def test_a_strangers_configuration_ends_in_a_sentence(
     finished, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr(host.Trainer, "_loop", lambda trainer: None)
+    monkeypatch.setattr(Trainer, "_loop", lambda trainer: None)
     monkeypatch.setattr(Learner, "compile", lambda learner: None)
     rng = random.Random(3)
     original = yaml.safe_load((finished / "config.yaml").read_text())

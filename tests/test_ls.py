@@ -11,8 +11,8 @@ from test_train import train
 
 from jaxrl.cli import doctor
 from jaxrl.cli.main import main
-from jaxrl.runs import directory, ending, reading
-from jaxrl.training import host
+from jaxrl.runs import directory, failures, reading
+from jaxrl.training.loop import Trainer
 
 
 def listed(capsys, *words):
@@ -25,7 +25,7 @@ def test_a_run_is_listed_with_what_has_become_of_it(tmp_path, monkeypatch, capsy
     kwargs = {"env_kwargs": {"fault": "reward"}}
     with pytest.raises(FloatingPointError):
         train(tmp_path / "b", "ppo", "own_envs:Count-v0", **kwargs)
-    monkeypatch.setattr(host.Trainer, "_step", stop)
+    monkeypatch.setattr(Trainer, "_step", stop)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path / "c", "ppo", "CartPole-v1")
     found = listed(capsys, tmp_path)
@@ -54,7 +54,7 @@ def test_a_run_of_a_grid_that_failed_to_begin_is_listed_too(tmp_path, capsys):
     for words in [tmp_path], [tmp_path / "g*", group]:
         found = listed(capsys, *words)
         assert {path: one["state"] for path, one in found.items()} == states
-    assert ending.cause(group / "g_a_s1") == "RuntimeError: boom second line"
+    assert failures.cause(group / "g_a_s1") == "RuntimeError: boom second line"
     begun = train(tmp_path, "ppo", "CartPole-v1").directory
     assert [*listed(capsys, tmp_path)] == sorted([*states, str(begun)])
 

@@ -15,8 +15,9 @@ import pytest
 from test_resume import table
 
 from jaxrl.cli.main import main
-from jaxrl.parallel import launch, mpi
+from jaxrl.parallel import mpi
 from jaxrl.parallel.devices import Devices, fingerprint
+from jaxrl.processes import mpirun
 from jaxrl.runs import checkpoint
 from jaxrl.training.share import Share
 from jaxrl.types import OffPolicy
@@ -30,10 +31,10 @@ def start(words, ranks=1, **environment):
     """A program in so many processes, as a user would start it."""
     known_here = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
     known_here["PYTHONPATH"] = str(HERE)
-    known = launch.environment_of(threads=1) | known_here
-    mpirun = [launch.mpirun(), "-n", str(ranks)] if ranks > 1 else []
+    known = mpirun.environment_of(threads=1) | known_here
+    launcher = [mpirun.mpirun(), "-n", str(ranks)] if ranks > 1 else []
     return subprocess.Popen(
-        [*mpirun, *words],
+        [*launcher, *words],
         env=known | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -458,7 +459,7 @@ def test_the_settings_of_parallelism_are_refused_where_they_cannot_be(
     words = train_words(tmp_path, devices=2, num_envs=3)[len(JAXRL) :]
     assert main(words) == 2
     assert "cannot split num_envs of 3 over 2 devices" in capsys.readouterr().err
-    monkeypatch.setattr(launch.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(mpirun.sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", "")
     assert main(train_words(tmp_path, num_procs=2)[len(JAXRL) :]) == 2
     assert "pip install 'jaxrl[mpi]' brings Open MPI" in capsys.readouterr().err
@@ -475,18 +476,18 @@ def test_open_mpis_banners_give_way_to_a_line():
     killed = "prterun noticed that process rank 1 with PID 5606 on node vm exited on\n"
     said = ["before\n", rule, killed, "signal 9 (Killed).\n", rule, "after\n"]
     told = "jaxrl: rank 1 on vm was killed by SIGKILL; all end\n"
-    assert list(launch.without_banners(said)) == ["before\n", told, "after\n"]
+    assert list(mpirun.without_banners(said)) == ["before\n", told, "after\n"]
     gone = "prterun has exited due to process rank 2 with PID 7 on node vm exiting\n"
-    (told,) = launch.without_banners([rule, gone, "improperly. There are\n", rule])
+    (told,) = mpirun.without_banners([rule, gone, "improperly. There are\n", rule])
     assert told == "jaxrl: rank 2 on vm went without a word; all end\n"
     left = "   Process name: [prterun-vm-25935@1,1]\n   Exit code:    5\n"
-    (told,) = launch.without_banners([rule, left, rule])
+    (told,) = mpirun.without_banners([rule, left, rule])
     assert told == "jaxrl: rank 1 ended with exit code 5; all end\n"
-    assert list(launch.without_banners(["why\n", rule, left, rule])) == ["why\n"]
+    assert list(mpirun.without_banners(["why\n", rule, left, rule])) == ["why\n"]
     strange = [rule, "There are not enough slots\n", rule]
-    assert list(launch.without_banners(strange)) == ["There are not enough slots\n"]
-    assert list(launch.without_banners([rule, "cut\n"])) == ["cut\n"]
-    assert list(launch.without_banners(["\0", "\0" + rule, left, "\0" + rule])) == [
+    assert list(mpirun.without_banners(strange)) == ["There are not enough slots\n"]
+    assert list(mpirun.without_banners([rule, "cut\n"])) == ["cut\n"]
+    assert list(mpirun.without_banners(["\0", "\0" + rule, left, "\0" + rule])) == [
         told
     ]
 
@@ -520,7 +521,7 @@ def hosts(tmp_path):
     agent.write_text(f'#!/bin/sh\nshift\nexec {enter[1]} sh -c "$*"\n')
     agent.chmod(0o755)
     yield (
-        f"{enter[0]} {launch.mpirun()} --prtemca plm_ssh_agent {agent} "
+        f"{enter[0]} {mpirun.mpirun()} --prtemca plm_ssh_agent {agent} "
         "--host 10.77.0.1:1,10.77.0.2:1 --mca btl tcp,self -n 2"
     )
     subprocess.run(["sh", "-c", remove])

@@ -12,7 +12,7 @@ import pytest
 from test_show import log, write_run
 
 from jaxrl.cli.main import main
-from jaxrl.runs import ending, reading
+from jaxrl.runs import failures, reading
 from jaxrl.show import page, report
 
 
@@ -107,18 +107,18 @@ def test_equal_curves_are_kept_once(tmp_path):
 def test_what_failed_is_told_with_its_cause(tmp_path):
     sweep(tmp_path)
     cut = tmp_path / "v0" / "v0_s0"
-    ending.printed_by(cut).write_text(
+    failures.printed_by(cut).write_text(
         "epoch 1\nstopped by SIGTERM and saved; go on with\n"
     )
-    ending.printed_by(tmp_path / "v1" / "v1_s0").write_text("epoch 1\nepoch 2\n")
+    failures.printed_by(tmp_path / "v1" / "v1_s0").write_text("epoch 1\nepoch 2\n")
     starting = tmp_path / "v8" / "v8_s0"
     starting.parent.mkdir()
     starting.with_suffix(".yaml").write_text("algo: ppo")
-    ending.printed_by(starting).write_text("")
+    failures.printed_by(starting).write_text("")
     absent = tmp_path / "v9" / "v9_s0"
     absent.parent.mkdir()
     absent.with_suffix(".yaml").write_text("algo: ppo")
-    ending.printed_by(absent).write_text("jaxrl: there is no environment Nope-v0\n")
+    failures.printed_by(absent).write_text("jaxrl: there is no environment Nope-v0\n")
     causes = {
         run["name"]: (run["state"], run["cause"]) for run in told(tmp_path)["runs"]
     }

@@ -19,11 +19,11 @@ from test_train import events, jaxrl_command, small, train
 
 import jaxrl
 from jaxrl.cli.main import main
+from jaxrl.errors import UserError
+from jaxrl.logging.columns import CLOCKS
 from jaxrl.maths import optim
 from jaxrl.runs import checkpoint, directory
-from jaxrl.runs.columns import CLOCKS
-from jaxrl.runs.refusal import Refused
-from jaxrl.training import host
+from jaxrl.training.loop import Trainer
 
 ALGOS = ("vpg", "trpo", "ppo", "ddpg", "td3", "sac")
 
@@ -40,15 +40,15 @@ def table(path):
 
 def at_step(monkeypatch, step, happens):
     """Lets something happen to the trainer before it takes this step."""
-    take = host.Trainer._step
+    take = Trainer._step
 
     def watched(self):
         if self.taken == step:
-            monkeypatch.setattr(host.Trainer, "_step", take)
+            monkeypatch.setattr(Trainer, "_step", take)
             happens(self)
         take(self)
 
-    monkeypatch.setattr(host.Trainer, "_step", watched)
+    monkeypatch.setattr(Trainer, "_step", watched)
 
 
 def always(store, seconds):
@@ -118,7 +118,7 @@ def test_beyond_its_end_it_is_the_longer_run(tmp_path):
     longer = train(tmp_path / "a", "td3", "Pendulum-v1", steps=180)
     short = train(tmp_path / "b", "td3", "Pendulum-v1", steps=120)
     assert_same(jaxrl.resume(short.directory, 180, screen=False), longer)
-    with pytest.raises(Refused, match="180 steps already"):
+    with pytest.raises(UserError, match="180 steps already"):
         jaxrl.resume(short.directory, 100, screen=False)
 
 
@@ -175,7 +175,7 @@ def test_begun_anew_it_keeps_its_settings_and_what_is_not_its_own(
     (path,) = tmp_path.glob("*/*")
     (path / "notes.txt").write_text("mine")
     with monkeypatch.context() as patch:
-        patch.setattr(host.Trainer, "start", lambda *_: kill(None))
+        patch.setattr(Trainer, "start", lambda *_: kill(None))
         with pytest.raises(Killed):
             jaxrl.resume(path, screen=False)
     assert not (path / "progress.csv").exists()
@@ -314,7 +314,7 @@ def test_a_link_cannot_lead_a_run_outside(two_checkpoints, tmp_path, name):
     (copy / name).rename(outside)
     (copy / name).symlink_to(outside)
     before = set(outside.rglob("*"))
-    with pytest.raises(Refused, match="is a link"):
+    with pytest.raises(UserError, match="is a link"):
         jaxrl.resume(copy, 600, screen=False)
     assert set(outside.rglob("*")) == before
 
@@ -325,7 +325,7 @@ def test_if_all_are_damaged_it_says_so_and_touches_nothing(two_checkpoints, tmp_
     for file in copy.glob("checkpoints/*/rest.json"):
         flip(file)
     before = {p: p.read_bytes() for p in copy.rglob("*") if p.is_file()}
-    with pytest.raises(Refused, match="nothing to go on from; checkpoint"):
+    with pytest.raises(UserError, match="nothing to go on from; checkpoint"):
         jaxrl.resume(copy, screen=False)
     after = {p: p.read_bytes() for p in copy.rglob("*") if p.is_file()}
     after.pop(copy / directory.LOCK, None), before.pop(copy / directory.LOCK, None)
@@ -365,7 +365,7 @@ def test_one_process_at_a_time(tmp_path):
     path = tmp_path / "run"
     with (
         directory.claimed(path),
-        pytest.raises(Refused, match="another process is writing"),
+        pytest.raises(UserError, match="another process is writing"),
         directory.claimed(path),
     ):
         raise AssertionError
@@ -375,9 +375,9 @@ def test_one_process_at_a_time(tmp_path):
 def test_a_second_run_into_one_directory_is_refused(tmp_path):
     done = train(tmp_path, "vpg", "Pendulum-v1")
     before = table(done.directory)
-    with pytest.raises(Refused, match=r"jaxrl resume .* --overwrite"):
+    with pytest.raises(UserError, match=r"jaxrl resume .* --overwrite"):
         train(tmp_path, "vpg", "Pendulum-v1", overwrite=False)
-    with directory.claimed(done.directory), pytest.raises(Refused, match="another"):
+    with directory.claimed(done.directory), pytest.raises(UserError, match="another"):
         train(tmp_path, "vpg", "Pendulum-v1", overwrite=True)
     assert table(done.directory) == before
 

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from test_resume import table
 
+from jaxrl.errors import UserError
 from jaxrl.experiments import runner
-from jaxrl.experiments.display import Display, Line
 from jaxrl.experiments.grid import Grid
+from jaxrl.experiments.live_table import Display, Line
 from jaxrl.experiments.runner import Job
+from jaxrl.logging.terminal import Screen
 from jaxrl.runs import reading
-from jaxrl.runs.logger import Screen
-from jaxrl.runs.refusal import Refused
 
 TESTS = Path(__file__).parent
 TINY = {"hidden": "8", "steps_per_epoch": 64, "epochs": 2, "minibatches": 1}
@@ -175,7 +175,7 @@ def test_the_time_left_is_that_of_the_runs_that_are_left(capsys):
     "wrong", [{"jobs": "x"}, {"retries": -1}, {"time_limit": -1}, {"time_limit": "5x"}]
 )
 def test_wrong_options_are_refused_from_python_too(wrong):
-    with pytest.raises(Refused, match=next(iter(wrong))):
+    with pytest.raises(UserError, match=next(iter(wrong))):
         tiny("g").run(**wrong)
 
 
@@ -216,9 +216,11 @@ def test_a_second_go_skips_resumes_and_retries(tmp_path):
     assert len(second.finished) == 2
     assert table(second.finished[1]) == undisturbed
     assert (second.finished[0] / "progress.csv").stat().st_mtime_ns == before
-    with pytest.raises(Refused, match=r"g_s0 holds another run: gamma was .* is 0.9;"):
+    with pytest.raises(
+        UserError, match=r"g_s0 holds another run: gamma was .* is 0.9;"
+    ):
         tiny("g", gamma=0.9).run(**QUIET)
-    with pytest.raises(Refused, match=r"^2 runs are of other .*:\n.*g_s0.*\n.*g_s1"):
+    with pytest.raises(UserError, match=r"^2 runs are of other .*:\n.*g_s0.*\n.*g_s1"):
         tiny("g", seed=[0, 1], gamma=0.9).run(**QUIET)
     assert table(second.finished[1]) == undisturbed
     other = tiny("g", seed=[0], gamma=0.9).run(overwrite=True, **QUIET)
@@ -282,7 +284,7 @@ def test_one_that_cannot_save_is_killed_and_does_not_say_that_it_saved(monkeypat
 def test_one_runner_at_a_time(tmp_path):
     with grid_command(in_a_line("g", epochs=100_000)) as process:
         wait_for(lambda: (tmp_path / "runs/g/g/g_s0/progress.csv").exists())
-        with pytest.raises(Refused, match="another process is writing runs/g"):
+        with pytest.raises(UserError, match="another process is writing runs/g"):
             tiny("g").run(**QUIET)
         process.terminate()
         assert process.wait(timeout=30) == 128 + signal.SIGTERM

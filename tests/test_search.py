@@ -12,12 +12,12 @@ import pytest
 
 import jaxrl
 from jaxrl.cli.main import main
+from jaxrl.errors import UserError
 from jaxrl.experiments import runner
-from jaxrl.experiments.plan import SAMPLERS, Plan, Range, read
 from jaxrl.experiments.runner import Options, Summary
 from jaxrl.experiments.search import Found, Search, run
+from jaxrl.experiments.search_file import SAMPLERS, Plan, Range, read
 from jaxrl.runs import directory, reading
-from jaxrl.runs.refusal import Refused
 
 optuna = pytest.importorskip("optuna")
 FILE = """
@@ -270,7 +270,7 @@ def test_a_sampler_learns_from_the_trials_or_says_what_it_needs(plan, sampler):
     plan = dataclasses.replace(plan, trials=16, pruner="none", sampler=sampler)
     package = SAMPLERS[sampler]
     if package and importlib.util.find_spec(package) is None:
-        with pytest.raises(Refused, match=f"pip install {package}"):
+        with pytest.raises(UserError, match=f"pip install {package}"):
             run(plan, Options())
         return
     search = Search(plan)
@@ -289,7 +289,7 @@ def test_a_sampler_learns_from_the_trials_or_says_what_it_needs(plan, sampler):
     ],
 )
 def test_a_range_is_refused_with_the_rule_it_broke(given, part):
-    with pytest.raises(Refused, match=part):
+    with pytest.raises(UserError, match=part):
         Range.of("keep", given)
 
 
@@ -299,14 +299,14 @@ def test_no_space_is_told_and_one_with_mistakes_is_not_taken_for_none(tmp_path):
         ("space: {}", "no space; name settings"),
         ("space: {keep: 5}", "find.yaml: line 3: keep has no range"),
     ):
-        with pytest.raises(Refused, match=part):
+        with pytest.raises(UserError, match=part):
             read(written(tmp_path, f"algo: ppo\nenv: CartPole-v1\n{text}"))
 
 
 def test_what_is_fixed_is_not_searched_and_what_is_no_setting_neither(tmp_path):
     text = "algo: ppo\nenv: CartPole-v1\ngamma: 0.9\nspace:\n"
     text += "  gamma: {uniform: [0.8, 0.9]}\n  gama: {choice: [1]}\n"
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(UserError) as refusal:
         read(written(tmp_path, text))
     assert "line 5: gamma stands on line 3 already" in str(refusal.value)
     assert "line 6: ppo has no setting 'gama'; did you mean" in str(refusal.value)
@@ -328,20 +328,20 @@ def test_what_is_wrong_is_refused_from_python_too(plan):
         ({"trials": 2.5}, "trials is 2.5"),
         ({"storage": "me:secret@host"}, "storage is no URL of Optuna"),
     ):
-        with pytest.raises(Refused, match=re.escape(part)):
+        with pytest.raises(UserError, match=re.escape(part)):
             run(dataclasses.replace(plan, **changes), Options())
     assert not list(plan.root.iterdir())
 
 
 def test_from_python(tmp_path):
-    with pytest.raises(Refused, match="gama"):
+    with pytest.raises(UserError, match="gama"):
         jaxrl.search(
             {"gama": {"uniform": [0, 1]}},
             algo="ppo",
             env="CartPole-v1",
             out=str(tmp_path),
         )
-    with pytest.raises(Refused, match="trials is 0"):
+    with pytest.raises(UserError, match="trials is 0"):
         jaxrl.search(
             {"gamma": {"uniform": [0, 1]}},
             trials=0,

@@ -13,9 +13,9 @@ import yaml
 
 import jaxrl
 from jaxrl.cli.main import main
+from jaxrl.errors import UserError
 from jaxrl.policy import Policy
 from jaxrl.runs import directory, reading
-from jaxrl.runs.refusal import Refused
 from jaxrl.show import agent, curves, plot, statistics, video
 from jaxrl.show.curves import View
 
@@ -168,7 +168,7 @@ def test_a_damaged_run_is_named(tmp_path, file, content, sentence):
     path = write_run(tmp_path, "ppo", 0, log([1], [1]))
     kind = content if isinstance(content, bytes) else content.encode()
     (path / file).write_bytes(kind)
-    with pytest.raises(Refused, match=sentence) as refusal:
+    with pytest.raises(UserError, match=sentence) as refusal:
         _ = reading.record(path).progress
     assert str(path / file) in str(refusal.value)
 
@@ -221,7 +221,7 @@ def test_runs_are_grouped_selected_and_renamed(tmp_path):
     names = lambda runs: [run.name for run in runs]  # noqa: E731
     assert names(curves.chosen(runs, ["gamma=0.99"], [])) == ["ppo_s2"]
     assert names(curves.chosen(runs, [], ["*_s1"])) == ["ppo_s0", "ppo_s2"]
-    with pytest.raises(Refused, match="no run is left"):
+    with pytest.raises(UserError, match="no run is left"):
         curves.chosen(runs, ["pp"], [])  # a part of a name is not a name
 
 
@@ -524,7 +524,7 @@ def test_opengl_is_found_or_the_way_to_it_told(monkeypatch):
     assert (tried, os.environ["MUJOCO_GL"]) == (["egl", "osmesa"], "osmesa")
     assert drawing["render_mode"] == "rgb_array"
     monkeypatch.setenv("MUJOCO_GL", "egl")
-    with pytest.raises(Refused, match="egl does not work here; install libegl1"):
+    with pytest.raises(UserError, match="egl does not work here; install libegl1"):
         video.drawing("Hopper-v4")
 
 

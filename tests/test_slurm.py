@@ -24,12 +24,13 @@ from test_runner import (
 )
 
 from jaxrl.cli.main import main
-from jaxrl.experiments import array_task, launchers, sheet
+from jaxrl.errors import UserError
+from jaxrl.experiments import grid_file, slurm_task
+from jaxrl.experiments import slurm as slurm_module
 from jaxrl.experiments.estimate import estimate
-from jaxrl.experiments.launchers import Slurm
 from jaxrl.experiments.runner import Board, Job, Options, Runner
+from jaxrl.experiments.slurm import Slurm
 from jaxrl.runs import reading
-from jaxrl.runs.refusal import Refused
 
 
 @pytest.fixture(scope="module")
@@ -187,9 +188,9 @@ def test_a_run_of_several_processes_asks_for_as_many_tasks(slurm, tmp_path):
     (several,) = tiny("g").add("num_procs", 2).runs()
     folder = tmp_path / "runs/g/slurm"
     held = Slurm(sbatch={"hold": True})
-    launchers.submit([Job.of(several)], Options(), held, folder)
+    slurm_module.submit([Job.of(several)], Options(), held, folder)
     assert "--ntasks=2" in scripts(tmp_path, "g")[0].read_text()
-    (task,) = launchers._queue(folder).values()
+    (task,) = slurm_module._queue(folder).values()
     assert (task.state, task.live) == ("PENDING", True)
 
 
@@ -212,11 +213,11 @@ def test_a_run_of_several_processes_runs_under_srun(slurm, tmp_path, monkeypatch
 def test_several_processes_are_started_by_srun_and_share_the_cores(monkeypatch):
     (variant,) = tiny("g").runs()
     tasks = {"retries": 2, "time_limit": 0.0}
-    one = array_task._options(tasks, variant, {"SLURM_CPUS_PER_TASK": "4"})
+    one = slurm_task._options(tasks, variant, {"SLURM_CPUS_PER_TASK": "4"})
     assert (one.launcher, one.threads, one.retries) == ((), 4, 2)
     (four,) = tiny("g").add("num_procs", 4).runs()
     words = ("srun", "--ntasks=4", "--cpus-per-task=1", "--kill-on-bad-exit")
-    assert array_task._options(tasks, four, {}).launcher == words
+    assert slurm_task._options(tasks, four, {}).launcher == words
     jobs = [Job.of(four), Job.of(variant)]
     jobs[0].state = "running"
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(6))
@@ -239,7 +240,7 @@ def test_its_time_up_without_progress_is_a_failure_and_no_endless_loop(
         return runner._board.end(signal.SIGUSR1)
 
     monkeypatch.setattr(Runner, "go", time_up)
-    assert array_task.main(file, {"SLURM_ARRAY_TASK_ID": "0"}) == 1
+    assert slurm_task.main(file, {"SLURM_ARRAY_TASK_ID": "0"}) == 1
     assert "its time in Slurm was up before" in variant.output.read_text()
 
 
@@ -301,7 +302,7 @@ def test_what_is_asked_of_slurm_is_taken_as_it_is_written(tmp_path):
           {time: 4:00:00, gpus: a100:1, sbatch: {begin: 16:00, exclusive: true}}
     """
     (tmp_path / "g.yaml").write_text(textwrap.dedent(text))
-    parameters = sheet.read("g.yaml").slurm.parameters(1)
+    parameters = grid_file.read("g.yaml").slurm.parameters(1)
     assert parameters["time"] == "4:00:00"
     assert parameters["gres"] == "gpu:a100:1"
     assert parameters["partition"] is None
@@ -312,7 +313,7 @@ def test_what_is_asked_of_slurm_is_taken_as_it_is_written(tmp_path):
 def test_where_there_is_no_slurm_it_says_so(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
     words = ["grid", "ppo", "--env", "CartPole-v1", "--launcher"]
-    with pytest.raises(Refused, match="slurm's cpus is -1"):
+    with pytest.raises(UserError, match="slurm's cpus is -1"):
         tiny("g").run(slurm=Slurm(cpus=-1))
     assert main([*words, "slurn"]) == 2
     assert "no launcher 'slurn'; did you mean 'slurm'?" in capsys.readouterr().err

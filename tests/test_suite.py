@@ -5,8 +5,8 @@ import pytest
 from test_show import log, write_run
 
 from jaxrl.cli.main import main
+from jaxrl.errors import UserError
 from jaxrl.runs import reading
-from jaxrl.runs.refusal import Refused
 from jaxrl.show import statistics, suite
 from jaxrl.show.curves import View
 
@@ -114,9 +114,9 @@ def test_one_run_a_group_has_no_interval(tmp_path, capsys):
 
 def test_gaps_and_equal_runs_are_refused(tmp_path):
     runs = two(tmp_path)
-    with pytest.raises(Refused, match="ppo has no run in Hopper-v4; a suite needs"):
+    with pytest.raises(UserError, match="ppo has no run in Hopper-v4; a suite needs"):
         suite.gathered([run for run in runs if "ppo-Hopper" not in run.name], View())
-    with pytest.raises(Refused, match="all runs in Ant-v4 are equally good"):
+    with pytest.raises(UserError, match="all runs in Ant-v4 are equally good"):
         suite.gathered(runs[:1], View())
 
 
@@ -124,9 +124,9 @@ def test_too_many_groups_and_unknown_settings_are_refused(tmp_path):
     for i in range(suite.MOST + 1):
         write_run(tmp_path, f"v{i}", 0, log([1, 2], [i, i]))
     runs = reading.find([str(tmp_path)])
-    with pytest.raises(Refused, match="up to 12 groups, but there are 13"):
+    with pytest.raises(UserError, match="up to 12 groups, but there are 13"):
         suite.gathered(runs, View())
-    with pytest.raises(Refused, match="no setting 'agol'; did you mean 'algo'"):
+    with pytest.raises(UserError, match="no setting 'agol'; did you mean 'algo'"):
         suite.gathered(runs, View(group=["agol"]))
 
 

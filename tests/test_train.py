@@ -18,13 +18,16 @@ from support import SPEC, algorithms, small_config
 import jaxrl
 from jaxrl.cli.main import main
 from jaxrl.envs.gym import Environments
-from jaxrl.parallel.stats import Stats, merge
+from jaxrl.logging.columns import CLOCKS
+from jaxrl.logging.csv_file import Csv
+from jaxrl.logging.logger import Logger
+from jaxrl.logging.stats import Stats, merge
+from jaxrl.logging.tensorboard import TensorBoard
+from jaxrl.logging.terminal import Screen, clock, table
 from jaxrl.policy import Policy
 from jaxrl.runs import spec as specs
-from jaxrl.runs.columns import CLOCKS
-from jaxrl.runs.logger import Board, Csv, Logger, Screen, clock, table
 from jaxrl.training import acting
-from jaxrl.training.experience import Ring, unpack
+from jaxrl.training.buffers import Ring, unpack
 from jaxrl.types import Box, Discrete, EnvSpec
 
 SMALL_ON = {"steps_per_epoch": 64, "epochs": 2, "hidden": "8"}
@@ -127,7 +130,7 @@ def test_a_full_disk_is_told_by_the_run_and_not_by_a_thread_of_tensorboard(tmp_p
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    board = Board(tmp_path, 0)
+    board = TensorBoard(tmp_path, 0)
     events = board._writer.file_writer.event_writer._ev_writer
     events._py_recordio_writer.write = full
     row = {f"x{i}": 1.0 for i in range(1000)}  # more than its queue holds
@@ -308,7 +311,7 @@ def test_envpool_is_an_extra_that_says_how_to_get_it(tmp_path):
     try:
         import envpool  # noqa: F401
     except ImportError:
-        with pytest.raises(specs.Refused, match=r"pip install 'jaxrl\[envpool\]'"):
+        with pytest.raises(specs.UserError, match=r"pip install 'jaxrl\[envpool\]'"):
             train(tmp_path, "ppo", "envpool/CartPole-v1")
         return
     result = train(tmp_path, "ppo", "envpool/CartPole-v1", num_envs=4, minibatches=2)
@@ -431,7 +434,7 @@ def test_the_table_and_the_clock_read_well():
 
 def test_the_time_left_is_by_the_pace_of_the_last_epochs(monkeypatch):
     now, shown = 0.0, io.StringIO()
-    monkeypatch.setattr("jaxrl.runs.logger.time.perf_counter", lambda: now)
+    monkeypatch.setattr("jaxrl.logging.terminal.time.perf_counter", lambda: now)
     screen = Screen(10_000, stream=shown)
     paces = [10, *[100] * 5, *[50] * 5]  # the first epoch compiles
     for epoch, pace in enumerate(paces, 1):

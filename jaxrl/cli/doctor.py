@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jaxrl import __version__
 from jaxrl.cli import flags
-from jaxrl.runs.refusal import Refused
+from jaxrl.errors import UserError
 from jaxrl.show import video
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "gymnasium", "mujoco")
@@ -80,8 +80,8 @@ def _mpi() -> str:
 def _rendering() -> str:
     try:
         video.choose_opengl()
-    except Refused as refusal:
-        raise Absent(str(refusal)) from None
+    except UserError as error:
+        raise Absent(str(error)) from None
     return "MuJoCo draws without a display"
 
 
@@ -97,12 +97,12 @@ def _output(out: Path) -> str:
 def _self_test() -> str:
     """Trains until it is better than chance, which is 22 steps upright."""
     from jaxrl.runs import spec
-    from jaxrl.training import host
+    from jaxrl.training import train
 
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as out:
         run = spec.make("ppo", "CartPole-v1", {"steps": 8192, "out": out})
-        history = host.train(run, screen=False).history
+        history = train.train(run, screen=False).history
     returned = history[-1]["AverageEpRet"] or 0.0
     seconds = time.perf_counter() - start
     if returned < 40:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from jaxrl.cli import flags
-from jaxrl.runs.logger import table
-from jaxrl.runs.refusal import Refused
+from jaxrl.errors import UserError
+from jaxrl.logging.terminal import table
 from jaxrl.show import agent, statistics
 from jaxrl.show.agent import Moment
 
@@ -59,7 +59,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 def _in_a_window() -> dict[str, str]:
     displays = ("DISPLAY", "WAYLAND_DISPLAY")
     if sys.platform == "linux" and not any(os.environ.get(name) for name in displays):
-        raise Refused("there is no display for --render; film it with jaxrl video")
+        raise UserError("there is no display for --render; film it with jaxrl video")
     return {"render_mode": "human"}
 
 

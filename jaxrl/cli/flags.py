@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
+from jaxrl.errors import UserError, suggestion
 from jaxrl.runs.reading import CHECKPOINTS
-from jaxrl.runs.refusal import Refused, suggestion
 
 Wrong = argparse.ArgumentTypeError
 
@@ -32,14 +32,14 @@ class Parser(argparse.ArgumentParser):
         message = message.replace("not allowed with argument", "does not go with")
         message = re.sub(r"^argument (\S+): ", lambda name: f"{name[1]} ", message)
         choice = r"invalid choice: (.*) \(choose from (.*)\)"
-        raise Refused(re.sub(choice, r"is \1, but must be one of \2", message))
+        raise UserError(re.sub(choice, r"is \1, but must be one of \2", message))
 
     def parse(self, words: list[str]) -> argparse.Namespace:
         given, strangers = self.parse_known_args([_underscored(word) for word in words])
         if strangers:
             options = [o for action in self._actions for o in action.option_strings]
             hint = suggestion(strangers[0], options) or "; --help lists all options"
-            raise Refused(f"{strangers[0]!r} is not an option{hint}")
+            raise UserError(f"{strangers[0]!r} is not an option{hint}")
         return given
 
 
@@ -120,19 +120,21 @@ def duration(text: str) -> float:
 def writing(path: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
     """A name to write to, which becomes `path` when all went well."""
     if path.suffix not in suffixes:
-        raise Refused(f"cannot write {path}; its name must end in {_either(suffixes)}")
+        raise UserError(
+            f"cannot write {path}; its name must end in {_either(suffixes)}"
+        )
     if path.is_dir() or not path.parent.is_dir():
         what = (
             "it is a directory" if path.is_dir() else f"{path.parent} is no directory"
         )
-        raise Refused(f"cannot write {path}: {what}")
+        raise UserError(f"cannot write {path}: {what}")
     fresh = path.with_name(f".new-{os.getpid()}-{path.name}")
     try:
         fresh.touch()  # refuses before the work is done, not after
         yield fresh
         fresh.replace(path)
     except OSError as error:
-        raise Refused(f"cannot write {path}: {error.strerror or error}") from None
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from None
     finally:
         with contextlib.suppress(OSError):
             fresh.unlink(missing_ok=True)

@@ -6,13 +6,13 @@ from typing import Any
 from jaxrl.algos import NAMES
 from jaxrl.cli import flags
 from jaxrl.cli.train import value_of_none
-from jaxrl.experiments import launchers, runner, sheet
+from jaxrl.errors import UserError, suggestion
+from jaxrl.experiments import grid_file, runner, slurm
 from jaxrl.experiments.estimate import estimate
-from jaxrl.experiments.sheet import Sheet
+from jaxrl.experiments.grid_file import Sheet
 from jaxrl.experiments.variant import Variant
-from jaxrl.runs import ending
-from jaxrl.runs.logger import clock
-from jaxrl.runs.refusal import Refused, suggestion
+from jaxrl.logging.terminal import clock
+from jaxrl.runs import failures
 
 HELP = """\
 usage: jaxrl grid FILE.yaml [OPTION ...]
@@ -49,16 +49,16 @@ def main(arguments: list[str]) -> int:
         print(HELP, end="")
         return 0
     own = {name: given.pop(name) for name in OPTIONS if name in given}
-    grid, out, slurm = _sheet(first, given)
+    grid, out, cluster = _sheet(first, given)
     options, launcher = _options(own, out), _launcher(own)
     variants = grid.runs(out)
     if "dry_run" in own:
         at_once = len(variants) if launcher == "slurm" else 0
         return _describe(variants, options.jobs or at_once)
     if launcher == "slurm":
-        summary = launchers.run(grid.name, variants, options, slurm)
+        summary = slurm.run(grid.name, variants, options, cluster)
     else:
-        summary = launchers.run_here(grid.name, variants, options)
+        summary = slurm.run_here(grid.name, variants, options)
     return _report(summary, Path(out) / grid.name)
 
 
@@ -72,12 +72,12 @@ def _flags(words: list[str]) -> dict[str, list[str]]:
             name, equals, value = word[2:].partition("=")
             name = name.replace("-", "_")
             if name in found:
-                raise Refused(f"--{name} is given twice; name all its values once")
+                raise UserError(f"--{name} is given twice; name all its values once")
             found[name] = [value] if equals else []
         elif found:
             found[name].append(word)
         else:
-            raise Refused(f"{word!r} follows no flag; settings are --name value ...")
+            raise UserError(f"{word!r} follows no flag; settings are --name value ...")
     return {
         name: values or [value_of_none(name, KINDS)] for name, values in found.items()
     }
@@ -85,30 +85,30 @@ def _flags(words: list[str]) -> dict[str, list[str]]:
 
 def _sheet(first: str, given: dict[str, list[str]]) -> Sheet:
     if first in NAMES:
-        return sheet.from_flags(first, given)
+        return grid_file.from_flags(first, given)
     if not first or not (Path(first).exists() or Path(first).suffix):
         hint = suggestion(first, NAMES) or f"; choose {', '.join(NAMES)} or a file"
         asked = f"there is no file and no algorithm {first!r}" if first else "no grid"
-        raise Refused(f"{asked}{hint}")
-    read = sheet.read(first)
+        raise UserError(f"{asked}{hint}")
+    read = grid_file.read(first)
     if strangers := [name for name in given if name not in ("name", "out")]:
         hint = suggestion(f"--{strangers[0]}", [f"--{name}" for name in OPTIONS])
         hint = hint or f"; the settings of a grid stand in {first}"
-        raise Refused(f"--{strangers[0]} is not an option of a file's grid{hint}")
+        raise UserError(f"--{strangers[0]} is not an option of a file's grid{hint}")
     read.grid.name = given.get("name", [read.grid.name])[0]
     return read._replace(out=given.get("out", [read.out])[0])
 
 
 def _options(own: dict[str, list[str]], out: str) -> runner.Options:
     if several := [name for name, values in own.items() if len(values) > 1]:
-        raise Refused(f"--{several[0]} takes one value")
+        raise UserError(f"--{several[0]} takes one value")
     kinds = {"jobs": flags.count, "retries": flags.seed, "time_limit": flags.duration}
     found: dict[str, Any] = {"out": out, "overwrite": "overwrite" in own}
     for name, kind in kinds.items():
         try:
             found |= {name: kind(own[name][0])} if name in own else {}
         except flags.Wrong as wrong:
-            raise Refused(f"--{name} {wrong}") from None
+            raise UserError(f"--{name} {wrong}") from None
     return runner.Options(**found)
 
 
@@ -116,7 +116,7 @@ def _launcher(own: dict[str, list[str]]) -> str:
     name = own.get("launcher", ["local"])[0]
     if name not in LAUNCHERS:
         hint = suggestion(name, LAUNCHERS) or f"; choose {' or '.join(LAUNCHERS)}"
-        raise Refused(f"there is no launcher {name!r}{hint}")
+        raise UserError(f"there is no launcher {name!r}{hint}")
     return name
 
 
@@ -147,7 +147,7 @@ def _differs(key: str, variants: list[Variant]) -> bool:
 def _state(variant: Variant) -> str:
     record = variant.record
     if record is None:
-        return "failed" if ending.cause(variant.path) else "new"
+        return "failed" if failures.cause(variant.path) else "new"
     return "changed" if variant.changes(record) else record.state
 
 

@@ -6,8 +6,8 @@ import sys
 
 from jaxrl import __version__
 from jaxrl.cli import interrupt
-from jaxrl.parallel import launch
-from jaxrl.runs.refusal import Refused
+from jaxrl.errors import UserError
+from jaxrl.processes import mpirun
 
 COMMANDS = {
     "train": "train a policy in an environment",
@@ -51,9 +51,9 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     if command not in COMMANDS:
         return _unknown(command)
-    launch.fix_threads()
-    launch.join(launch.VERBOSE in rest)
-    rest = [word for word in rest if word != launch.VERBOSE]
+    mpirun.fix_threads()
+    mpirun.join(mpirun.VERBOSE in rest)
+    rest = [word for word in rest if word != mpirun.VERBOSE]
     with interrupt.heeded():
         return _ran(command, rest)
 
@@ -67,8 +67,8 @@ def _ran(command: str, rest: list[str]) -> int:
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (Refused, launch.Unable) as refusal:
-        return _stopped(2, str(refusal))
+    except UserError as error:
+        return _stopped(2, str(error))
     except FloatingPointError as error:
         return _stopped(1, f"stopped, because {error}; no checkpoint holds it")
     except OSError as error:
@@ -77,14 +77,14 @@ def _ran(command: str, rest: list[str]) -> int:
     except KeyboardInterrupt:
         return _stopped(interrupt.CODE, "interrupted")
     except SystemExit as left:
-        if launch.size() == 1:
+        if mpirun.size() == 1:
             raise
         return _stopped(1, f"the process was left by exit({left.code})")
 
 
 def _stopped(code: int, sentence: str) -> int:
-    if launch.size() > 1:
-        launch.end_all(code, f"jaxrl: {sentence}")
+    if mpirun.size() > 1:
+        mpirun.end_all(code, f"jaxrl: {sentence}")
     print(f"jaxrl: {sentence}", file=sys.stderr)
     return code
 

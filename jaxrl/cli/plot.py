@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from jaxrl.cli import flags
+from jaxrl.errors import UserError
 from jaxrl.runs.reading import Record
-from jaxrl.runs.refusal import Refused
 from jaxrl.show import curves, plot, plot_suite, suite
 from jaxrl.show.curves import Curve, Panel, View
 from jaxrl.show.statistics import ESTIMATES
@@ -55,7 +55,7 @@ def _curves(runs: list[Record], view: View, given: argparse.Namespace) -> Pictur
 def _suite(runs: list[Record], view: View, given: argparse.Namespace) -> Picture:
     """Its numbers are also printed."""
     if given.ref or given.count or len(given.y) > 1:
-        raise Refused(
+        raise UserError(
             "--suite compares groups by one column: no --ref, --count, -y A B"
         )
     found = suite.gathered(runs, view)
@@ -128,7 +128,7 @@ def _add_how(parser: flags.Parser) -> None:
 def _references(panels: list[Panel], view: View) -> list[list[Curve]]:
     found = [curves.spinup(panel, view) for panel in panels]
     if not any(found):
-        raise Refused(
+        raise UserError(
             "Spinning Up published no curve to compare these with; it has the return "
             "over environment steps in HalfCheetah, Hopper, Walker2d, Swimmer and Ant"
         )

@@ -3,8 +3,8 @@
 from jaxrl.cli import running
 from jaxrl.cli.flags import first_of
 from jaxrl.cli.train import flags_of
+from jaxrl.errors import UserError
 from jaxrl.runs import reading
-from jaxrl.runs.refusal import Refused
 
 HELP = """\
 usage: jaxrl rerun DIR [--seed N] [--exp_name NAME] [--setting value ...]
@@ -21,12 +21,12 @@ def main(arguments: list[str]) -> int:
         print(HELP, end="")
         return 0
     if not path:
-        raise Refused("no run; name its directory, as in jaxrl rerun runs/x/x_s0")
+        raise UserError("no run; name its directory, as in jaxrl rerun runs/x/x_s0")
     record = reading.record(path)
     threads = running.fix_threads(record)
     running.cache_compilations()
     from jaxrl.runs import directory
-    from jaxrl.training import host
+    from jaxrl.training import train
 
     if record.path.parent.name == record.config["exp_name"]:  # beside it
         changes.setdefault("out", str(record.path.parent.parent))
@@ -37,4 +37,4 @@ def main(arguments: list[str]) -> int:
         run = directory.read(text, **changes)
     if ranks := running.ranks_to_start(run.num_procs):
         return running.launched(["rerun", *arguments], ranks, threads)
-    return running.report(host.train(run))
+    return running.report(train.train(run))

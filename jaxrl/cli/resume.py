@@ -23,6 +23,6 @@ def main(arguments: list[str]) -> int:
     if ranks := running.ranks_to_start(record.num_procs):
         return running.launched(["resume", *arguments], ranks, threads)
     running.cache_compilations()
-    from jaxrl.training import host
+    from jaxrl.training import train
 
-    return running.report(host.resume(record.path, given.steps))
+    return running.report(train.resume(record.path, given.steps))

@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxrl.parallel import launch
+from jaxrl.processes import mpirun
+from jaxrl.processes.signals import Stop
 from jaxrl.runs.reading import Record
-from jaxrl.training.stopping import Stop
 
 if TYPE_CHECKING:
-    from jaxrl.training.trainer import Result
+    from jaxrl.training.loop import Result
 
 
 def fix_threads(record: Record) -> int:
@@ -25,8 +25,8 @@ def fix_threads(record: Record) -> int:
 
 def ranks_to_start(num_procs: int) -> int:
     """For a run of several processes that nobody has started yet; else 0."""
-    ranks = num_procs or launch.physical_cores()
-    return ranks if ranks > 1 and launch.size() == 1 else 0
+    ranks = num_procs or mpirun.physical_cores()
+    return ranks if ranks > 1 and mpirun.size() == 1 else 0
 
 
 def launched(words: list[str], ranks: int, threads: int = 0) -> int:
@@ -36,7 +36,7 @@ def launched(words: list[str], ranks: int, threads: int = 0) -> int:
     """
     share = max(len(os.sched_getaffinity(0)) // ranks, 1)
     given = int(os.environ["NPROC"])  # fewer, where others run beside it
-    job = launch.Job(words, ranks, threads or min(share, given))
+    job = mpirun.Job(words, ranks, threads or min(share, given))
     asked = False
     with Stop() as stop:
         try:
@@ -63,11 +63,11 @@ def report(result: "Result") -> int:
     """Says where the run is and what can be done with it; the exit code."""
     path = shlex.quote(str(result.directory))
     if result.stopped_by:
-        heard = launch.heard_by_all(result.stopped_by)
+        heard = mpirun.heard_by_all(result.stopped_by)
         print(f"\nstopped by {heard} and saved; go on with")
         print(f"  jaxrl resume {path}", flush=True)
-        if launch.rank():
-            time.sleep(launch.MOURNING)
+        if mpirun.rank():
+            time.sleep(mpirun.MOURNING)
         # All is on the disk, and a compiler still at work would hold up the exit.
         os._exit(128 + result.stopped_by)
     print(f"\nresults in {path}")

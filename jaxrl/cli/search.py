@@ -3,7 +3,7 @@
 import dataclasses
 
 from jaxrl.cli import flags
-from jaxrl.experiments import plan, search
+from jaxrl.experiments import search, search_file
 from jaxrl.experiments.runner import Options
 
 
@@ -21,7 +21,7 @@ def main(arguments: list[str]) -> int:
     limit = "stop a trial after so long, as in 90s, 30m or 2h"
     add("--time_limit", type=flags.duration, default=0, metavar="TIME", help=limit)
     given = parser.parse(arguments)
-    asked = plan.read(given.file)
+    asked = search_file.read(given.file)
     changes = {"trials": given.trials, "out": given.out}
     changes = {name: value for name, value in changes.items() if value is not None}
     asked = dataclasses.replace(asked, **changes)

@@ -10,9 +10,9 @@ from jaxrl.algos import NAMES
 from jaxrl.algos.presets import PRESETS
 from jaxrl.cli import running
 from jaxrl.cli.flags import first_of
-from jaxrl.parallel.launch import VERBOSE
+from jaxrl.errors import UserError, suggestion
+from jaxrl.processes.mpirun import VERBOSE
 from jaxrl.runs import reading, spec
-from jaxrl.runs.refusal import Refused, suggestion
 from jaxrl.runs.spec import Setting
 
 USAGE = (
@@ -32,14 +32,14 @@ def main(arguments: list[str]) -> int:
 def _train(algo: str, given: dict[str, Any], words: list[str]) -> int:
     preset, env = given.pop("preset", "default"), given.pop("env", None)
     if not env or env == "true":  # a flag without a value
-        raise Refused("no environment; name one, as in --env Hopper-v4")
+        raise UserError("no environment; name one, as in --env Hopper-v4")
     run = spec.make(algo, str(env), given, str(preset))
     if ranks := running.ranks_to_start(run.num_procs):
         return running.launched(words, ranks)
     running.cache_compilations()
-    from jaxrl.training import host  # after the settings proved right: it is slow
+    from jaxrl.training import train  # after the settings proved right: it is slow
 
-    return running.report(host.train(run))
+    return running.report(train.train(run))
 
 
 def _parse(arguments: list[str]) -> tuple[str, dict[str, Any]]:
@@ -53,14 +53,14 @@ def _parse(arguments: list[str]) -> tuple[str, dict[str, Any]]:
     file = _read(str(flags["config"])) if "config" in flags else {}
     named = str(file.pop("algo", ""))
     if algo and named and algo != named:
-        raise Refused(f"the command says {algo}, but {flags['config']} says {named}")
+        raise UserError(f"the command says {algo}, but {flags['config']} says {named}")
     algo = algo or named
     if not algo and "help" in flags:
         algo = "help"
     if algo not in NAMES and algo != "help":
         hint = suggestion(algo.lower(), NAMES) or f"; choose {', '.join(NAMES)}"
         asked = f"there is no algorithm {algo!r}" if algo else "no algorithm"
-        raise Refused(f"{asked}{hint}")
+        raise UserError(f"{asked}{hint}")
     flags.pop("config", None)
     return algo, file | flags
 
@@ -73,7 +73,7 @@ def flags_of(words: list[str]) -> dict[str, Any]:
         if word == "-h":
             word = "--help"
         if not word.startswith("--"):
-            raise Refused(
+            raise UserError(
                 f"{word!r} follows no flag; settings are given as --name value"
             )
         name, equals, value = word[2:].partition("=")
@@ -96,16 +96,18 @@ def value_of_none(name: str, own: Mapping[str, str]) -> str:
             if setting.hint is not bool:
                 kinds[known] = spec.kind(setting.hint)
     if name in kinds:
-        raise Refused(f"--{name} needs a value, as in --{name} {kinds[name]}")
+        raise UserError(f"--{name} needs a value, as in --{name} {kinds[name]}")
     return "true"
 
 
 def _read(path: str) -> dict[str, Any]:
     content = reading.yaml_in(Path(path))
     if isinstance(content, Mapping) and {"settings", "machine"} <= content.keys():
-        raise Refused(f"{path} is of a run; jaxrl rerun {Path(path).parent} repeats it")
+        raise UserError(
+            f"{path} is of a run; jaxrl rerun {Path(path).parent} repeats it"
+        )
     if not isinstance(content, Mapping):
-        raise Refused(f"{path} must hold settings, one a line, as in 'gamma: 0.98'")
+        raise UserError(f"{path} must hold settings, one a line, as in 'gamma: 0.98'")
     return {str(name).replace("-", "_"): value for name, value in content.items()}
 
 

@@ -5,10 +5,10 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
+from jaxrl.errors import UserError
 from jaxrl.experiments.variant import Variant
 from jaxrl.runs import reading
 from jaxrl.runs.reading import Record
-from jaxrl.runs.refusal import Refused
 
 # Steps a second with the default settings in Hopper on one core of a server of 2020,
 # where no run tells better.
@@ -55,5 +55,5 @@ def _paces(out: Path) -> dict[tuple[str, str], float]:
 def _runs(out: Path) -> list[Record]:
     try:
         return reading.find([str(out)])
-    except Refused:  # none are there yet
+    except UserError:  # none are there yet
         return []

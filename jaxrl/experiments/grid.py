@@ -21,14 +21,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
 from jaxrl.algos import NAMES
+from jaxrl.errors import UserError
 from jaxrl.experiments.variant import Variant
 from jaxrl.runs import spec
 from jaxrl.runs.reading import parsed
-from jaxrl.runs.refusal import Refused
 
 if typing.TYPE_CHECKING:
-    from jaxrl.experiments.launchers import Slurm
     from jaxrl.experiments.runner import Summary
+    from jaxrl.experiments.slurm import Slurm
 
 Settings = dict[str, Any]
 MOST = 10_000  # variants; three settings of a thousand values each would take for ever
@@ -48,7 +48,7 @@ class Grid:
 
     def __init__(self, name: str = "") -> None:
         if not isinstance(name, str):
-            raise Refused(f"the name of a grid is a string, not {name!r}")
+            raise UserError(f"the name of a grid is a string, not {name!r}")
         self.name = name
         self._groups: list[list[Axis]] = []
         self._included: list[dict[str, list]] = []
@@ -74,7 +74,7 @@ class Grid:
         lengths = {axis.key: len(axis.values) for axis in group}
         if len(set(lengths.values())) > 1:
             counts = " and ".join(f"{key} has {n}" for key, n in lengths.items())
-            raise Refused(
+            raise UserError(
                 f"settings zipped together have equally many values: {counts}"
             )
         self._groups.append(group)
@@ -94,7 +94,7 @@ class Grid:
         """Other values in the runs of one environment."""
         own = {key: converted(key, value) for key, value in settings.items()}
         if fixed := [key for key in ("env", "algo") if key in own]:
-            raise Refused(f"{fixed[0]} cannot be another in one environment")
+            raise UserError(f"{fixed[0]} cannot be another in one environment")
         self._overrides.setdefault(env, {}).update(own)
         return self
 
@@ -102,16 +102,16 @@ class Grid:
         self, key: str, values: Any, shorthand: str | None = None, in_name: bool = False
     ) -> Axis:
         if not isinstance(key, str) or not isinstance(shorthand, str | None):
-            raise Refused(
+            raise UserError(
                 f"a key and a shorthand are strings, not {key!r}, {shorthand!r}"
             )
         if key in {axis.key for group in self._groups for axis in group}:
-            raise Refused(f"{key} is in the grid already")
+            raise UserError(f"{key} is in the grid already")
         found = listed(key, values)
         twice = _twice(found)
         if twice or not found:
             what = f"the value {twice[0]!r} twice" if twice else "no value"
-            raise Refused(f"{key} has {what}")
+            raise UserError(f"{key} has {what}")
         label = default_shorthand(key) if shorthand is None else shorthand
         return Axis(key, tuple(found), label, in_name)
 
@@ -131,7 +131,7 @@ class Grid:
         every = [self._groups, *map(self._around, self._included)]
         count = sum(math.prod(map(_length, groups)) for groups in every)
         if count > MOST:
-            raise Refused(
+            raise UserError(
                 f"there are {count:,} combinations, but {MOST:,} at most can be run; "
                 "give the settings fewer values, or zip those that move together"
             )
@@ -209,17 +209,17 @@ class Grid:
     def runs(self, out: str = "runs") -> list[Variant]:
         """All variants as runs under `out`/`name`; refuses all mistakes at once."""
         if fault := fault_of_name(self.name):
-            raise Refused(fault)
+            raise UserError(fault)
         faults = dict.fromkeys(self.collisions())
         found = []
         variants = self.variants()
         for settings, name in zip(variants, self._names(variants), strict=True):
             try:
                 found.append(Variant.of(settings, name, f"{out}/{self.name}"))
-            except Refused as refusal:
-                faults[str(refusal)] = None
+            except UserError as error:
+                faults[str(error)] = None
         if faults or not found:
-            raise Refused("; ".join(faults) or "there is no variant in the grid")
+            raise UserError("; ".join(faults) or "there is no variant in the grid")
         return found
 
     def run(
@@ -231,14 +231,15 @@ class Grid:
     ) -> "Summary":
         """Runs all that is not finished yet, `jobs` at a time; see `runner.Options`.
 
-        With a `launchers.Slurm`, as jobs of a cluster.
+        With a `slurm.Slurm`, as jobs of a cluster.
         """
-        from jaxrl.experiments import launchers, runner
+        from jaxrl.experiments import runner
+        from jaxrl.experiments import slurm as cluster
 
         own = runner.Options(out=out, jobs=jobs, **options)
         if slurm is None:
-            return launchers.run_here(self.name, self.runs(out), own)
-        return launchers.run(self.name, self.runs(out), own, slurm)
+            return cluster.run_here(self.name, self.runs(out), own)
+        return cluster.run(self.name, self.runs(out), own, slurm)
 
 
 # Values
@@ -334,11 +335,13 @@ def nested(flat: Settings) -> Settings:
         for part in path:
             mapping = inner.get(part, {})
             if not isinstance(mapping, dict):
-                raise Refused(f"{part} is {mapping!r}, so it can have no part {key!r}")
+                raise UserError(
+                    f"{part} is {mapping!r}, so it can have no part {key!r}"
+                )
             inner[part] = dict(mapping)  # a mapping that other variants share
             inner = inner[part]
         if last in inner and path == []:
-            raise Refused(f"{key} is given whole after one of its parts")
+            raise UserError(f"{key} is given whole after one of its parts")
         inner[last] = value
     return whole
 

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, Protocol, Self
 
-from jaxrl.experiments import child
-from jaxrl.experiments.display import Display, Line
+from jaxrl.errors import UserError
+from jaxrl.experiments.live_table import Display, Line
 from jaxrl.experiments.variant import Variant
-from jaxrl.runs import directory, ending, reading
-from jaxrl.runs.refusal import Refused
-from jaxrl.training.stopping import Stop
+from jaxrl.processes import subprocesses
+from jaxrl.processes.signals import Stop
+from jaxrl.runs import directory, failures, reading
 
 REFUSED = 2  # the exit code of what would be refused again
 SHOWN = 10  # refusals of one kind
@@ -52,10 +52,10 @@ class Options:
         for name in "jobs", "retries", "threads":
             value = getattr(self, name)
             if type(value) is not int or value < 0:
-                raise Refused(f"{name} is {value!r}, but must be a whole number")
+                raise UserError(f"{name} is {value!r}, but must be a whole number")
         limit = self.time_limit
         if not isinstance(limit, int | float) or not limit >= 0:
-            raise Refused(
+            raise UserError(
                 f"time_limit is {limit!r}, but must be seconds, or 0 for none"
             )
 
@@ -95,7 +95,7 @@ class Job:
         elif path.exists():  # an earlier one, or one that never came to its settings
             words.append("--overwrite")
         self.note_output()
-        self.process = child.start(words, output, threads, launcher)
+        self.process = subprocesses.start(words, output, threads, launcher)
         self.state, self._since = "running", time.monotonic()
         self._stopped_for, self.changes = "", []
         self.attempts += 1
@@ -103,7 +103,7 @@ class Job:
     def note_output(self) -> None:
         """What was told up to now is of an earlier attempt."""
         output = self.variant.output
-        self._noted = ending.noted_at(self.variant.path)
+        self._noted = failures.noted_at(self.variant.path)
         self._printed = output.stat().st_size if output.exists() else 0
 
     def stop(self, why: str) -> None:
@@ -145,14 +145,14 @@ class Job:
     def last_words(self) -> str:
         """The end as this attempt told it; "" if it told none."""
         # One that was refused may have left the note of another where it was.
-        fresh = ending.noted_at(self.variant.path) != self._noted
-        if fresh and (noted := ending.note(self.variant.path)):
+        fresh = failures.noted_at(self.variant.path) != self._noted
+        if fresh and (noted := failures.note(self.variant.path)):
             return noted
         if not self.variant.output.exists():
             return ""
         with self.variant.output.open("rb") as file:
             file.seek(self._printed)
-            return ending.last_words(file.read().decode(errors="replace"))
+            return failures.last_words(file.read().decode(errors="replace"))
 
     def look(self) -> Line:
         """What can be seen of it from outside."""
@@ -229,10 +229,10 @@ def _refuse_changed(jobs: Sequence[Job]) -> None:
         return
     what = "choose another name, or remove {} with --overwrite"
     if len(faults) == 1:
-        raise Refused(f"{faults[0]}; {what.format('it')}")
+        raise UserError(f"{faults[0]}; {what.format('it')}")
     more = [f"and {len(faults) - SHOWN} more"] if len(faults) > SHOWN else []
     head = f"{len(faults)} runs are of other settings; {what.format('them')}:"
-    raise Refused("\n  ".join([head, *faults[:SHOWN], *more]))
+    raise UserError("\n  ".join([head, *faults[:SHOWN], *more]))
 
 
 class Board:

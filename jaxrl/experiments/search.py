@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxrl.errors import UserError, differences
 from jaxrl.experiments import runner
-from jaxrl.experiments.plan import PRUNERS, Plan, Range, one_word
 from jaxrl.experiments.runner import Job, Options
+from jaxrl.experiments.search_file import PRUNERS, Plan, Range, one_word
 from jaxrl.experiments.variant import Variant
 from jaxrl.runs import directory, reading
-from jaxrl.runs.refusal import Refused, differences
 
 LAST = 5  # epochs over which a trial's returns are averaged
 
@@ -58,7 +58,7 @@ def _word(value: Any) -> str:
 def run(plan: Plan, options: Options) -> Found:
     """Until all trials are made, or a signal came."""
     if importlib.util.find_spec("optuna") is None:
-        raise Refused(
+        raise UserError(
             "a search needs the package optuna; install it with pip install "
             "'jaxrl[search]'"
         )
@@ -108,7 +108,7 @@ def _study(plan: Plan) -> Any:
             load_if_exists=True,
         )
     except Exception as error:  # each kind of database has errors of its own
-        raise Refused(_unusable(storage, error)) from None
+        raise UserError(_unusable(storage, error)) from None
 
 
 def _described(plan: str) -> dict[str, Any]:
@@ -150,7 +150,7 @@ class Search:
         before = self._study.user_attrs.get("plan", now)
         if before != now:
             changes = differences(_described(before), _described(now))
-            raise Refused(
+            raise UserError(
                 f"{plan.root} holds a search with other settings: "
                 f"{', '.join(changes)}; choose another name"
             )
@@ -236,7 +236,7 @@ class Search:
     def found(self) -> Found:
         """The best trial; refuses where there is none."""
         if not self.has_found:
-            raise Refused(
+            raise UserError(
                 f"no trial was finished; see what they say in {self._plan.root}"
             )
         best = self._study.best_trial

@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 import yaml
 
-from jaxrl.parallel import launch
+from jaxrl.errors import UserError, differences
+from jaxrl.processes import mpirun
 from jaxrl.runs import directory, reading, spec
-from jaxrl.runs.refusal import Refused, differences
 from jaxrl.runs.spec import Run
 
 LONGEST = 200  # of a name; file systems take 255 bytes
@@ -27,9 +27,9 @@ class Variant:
     def of(cls, settings: Mapping[str, Any], name: str, out: str) -> Self:
         """The run with these settings, named and placed; refuses what is wrong."""
         if absent := [key for key in ("algo", "env") if not settings.get(key)]:
-            raise Refused(f"a variant needs {' and '.join(absent)}")
+            raise UserError(f"a variant needs {' and '.join(absent)}")
         if len(name) > LONGEST:
-            raise Refused(
+            raise UserError(
                 f"a name of {len(name)} characters is too long ({name[:40]}...); give "
                 "the settings shorter shorthands"
             )
@@ -39,7 +39,7 @@ class Variant:
         algo = str(whole["algo"])
         run = spec.make(algo, str(whole["env"]), own, preset)
         if not run.num_procs:  # auto; settled, so that a second go finds the same
-            own["num_procs"] = whole["num_procs"] = launch.physical_cores()
+            own["num_procs"] = whole["num_procs"] = mpirun.physical_cores()
             run = spec.make(algo, str(whole["env"]), own, preset)
         return cls(run, whole)
 
@@ -92,7 +92,7 @@ class Variant:
         try:
             record = self.record
             return record.progress if record else {}
-        except Refused:  # it is just being removed, or is damaged
+        except UserError:  # it is just being removed, or is damaged
             return {}
 
     @property

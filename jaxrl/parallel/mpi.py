@@ -19,11 +19,12 @@ from jax.experimental import io_callback
 from jax.experimental.buffer_callback import buffer_callback
 from jax.flatten_util import ravel_pytree
 
-from jaxrl.parallel import launch
-from jaxrl.parallel.launch import rank as rank
-from jaxrl.parallel.launch import size as size
-from jaxrl.parallel.stats import Stats, merge
-from jaxrl.parallel.watch import Watch
+from jaxrl.errors import UserError
+from jaxrl.logging.stats import Stats, merge
+from jaxrl.parallel.watchdog import Watchdog
+from jaxrl.processes import mpirun
+from jaxrl.processes.mpirun import rank as rank
+from jaxrl.processes.mpirun import size as size
 from jaxrl.types import Pmean, Tree, identity
 
 
@@ -41,23 +42,23 @@ def _communicators() -> Communicators:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:100]
-        raise launch.Unable(
+        raise UserError(
             f"several processes need mpi4py and an MPI library ({reason}); pip install "
             "'jaxrl[mpi]' brings both"
         ) from None
     world = MPI.COMM_WORLD
     if world.size != size():
-        raise launch.Unable(
+        raise UserError(
             f"the launcher started {size()} processes, but MPI sees {world.size}: it "
             "is not of the MPI that mpi4py found (with Slurm, try srun --mpi=pmix)"
         )
-    launch.one_error_ends_all()
+    mpirun.one_error_ends_all()
     return Communicators(world, world.Dup(), world.Dup())
 
 
 # Told by a run of itself; scripts need not.
 
-_watch: Watch | None = None
+_watch: Watchdog | None = None
 
 
 @contextlib.contextmanager
@@ -67,7 +68,7 @@ def watched() -> Iterator[None]:
     if size() == 1:
         yield
         return
-    _watch = Watch(_communicators().watch, lambda why: launch.end_all(1, why))
+    _watch = Watchdog(_communicators().watch, lambda why: mpirun.end_all(1, why))
     yield
     _watch.end()  # not after an error, which ends all
     _watch = None

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxrl.errors import UserError
 from jaxrl.parallel import mpi
 from jaxrl.runs.reading import MANIFEST, saved_checkpoints
-from jaxrl.runs.refusal import Refused
 
 SHARE = 0.02  # of a run's time that its checkpoints may take
 FIRST_COST = 0.5  # seconds of the first one, most of it to import orbax
@@ -266,7 +266,7 @@ def shared(found: tuple[Saved | None, list[str]]) -> tuple[Saved | None, list[st
     rows = saved.rows if saved else None
     others = saved.content.get("ranks") if saved else None
     if saved and (not isinstance(others, list) or len(others) + 1 != mpi.size()):
-        raise Refused(
+        raise UserError(
             f"there are {mpi.size()} processes, but the run was not of so many; jaxrl "
             "resume without mpirun starts as many as it needs"
         )

@@ -18,9 +18,9 @@ from typing import Any
 import jax
 import yaml
 
+from jaxrl.errors import UserError
 from jaxrl.policy import Policy
 from jaxrl.runs.reading import FAILURE, LOCK, MODEL, PRUNED, determining, parsed
-from jaxrl.runs.refusal import Refused
 from jaxrl.runs.spec import OWN, Run, make
 from jaxrl.types import EnvSpec
 
@@ -60,7 +60,7 @@ def failure_noted(path: Path) -> Iterator[None]:
     """What goes wrong, if something does, is left in the directory."""
     try:
         yield
-    except Refused:
+    except UserError:
         raise
     except Exception as error:
         cause = " ".join(str(error).split()) or type(error).__name__
@@ -86,7 +86,7 @@ def _lock(path: Path) -> int:
         time.sleep(0.05)
     if reason:
         raise _unwritable(path, reason)
-    raise Refused(f"another process is writing {path}; wait for its end")
+    raise UserError(f"another process is writing {path}; wait for its end")
 
 
 def _refuse_links(path: Path) -> None:
@@ -97,12 +97,14 @@ def _refuse_links(path: Path) -> None:
     inside = (entry for place in places for entry in place.iterdir())
     for entry in itertools.chain(own, inside):
         if entry.is_symlink():
-            raise Refused(f"{entry} is a link; what a run writes must be in its place")
+            raise UserError(
+                f"{entry} is a link; what a run writes must be in its place"
+            )
 
 
-def _unwritable(path: Path, reason: object) -> Refused:
+def _unwritable(path: Path, reason: object) -> UserError:
     reason = getattr(reason, "strerror", None) or reason
-    return Refused(f"cannot write to {path}: {reason}; choose another --out")
+    return UserError(f"cannot write to {path}: {reason}; choose another --out")
 
 
 def _try_lock(path: Path) -> int | None:
@@ -120,7 +122,7 @@ def _try_lock(path: Path) -> int | None:
 def refuse_run(path: Path) -> None:
     """Refuses a directory that holds a run already."""
     if _entries(path):
-        raise Refused(
+        raise UserError(
             f"{path} holds a run already; go on with jaxrl resume {path}, remove it "
             "with --overwrite, or choose another --exp_name or --seed"
         )
@@ -159,7 +161,7 @@ def config_text(path: Path) -> str:
     try:
         return (path / "config.yaml").read_text()
     except (OSError, UnicodeDecodeError):
-        raise Refused(
+        raise UserError(
             f"{path} holds no run: it has no config.yaml that can be read"
         ) from None
 
@@ -172,7 +174,7 @@ def read(text: str, **changes: Any) -> Run:
         given |= known["settings"] | changes
         algo, env = known["algo"], known["env"]
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise Refused("config.yaml does not describe a run") from None
+        raise UserError("config.yaml does not describe a run") from None
     return make(algo, env, given)
 
 
@@ -189,7 +191,7 @@ def later_end(run: Run, config: str) -> int | None:
     """The steps in a config.yaml that describes the run made longer; else none."""
     try:
         now = read(config)
-    except Refused:
+    except UserError:
         return None
     if now.steps <= run.total_steps:
         return None

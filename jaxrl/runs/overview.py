@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrl.runs import ending, reading
-from jaxrl.runs.columns import STEPS
+from jaxrl.errors import UserError
+from jaxrl.logging.columns import STEPS
+from jaxrl.runs import failures, reading
 from jaxrl.runs.reading import Record
-from jaxrl.runs.refusal import Refused
 
 
 class Overview(NamedTuple):
@@ -36,7 +36,7 @@ def overview(path: Path) -> Overview:
     try:
         record = reading.record(path)
         return glance(record)._replace(age=age, size=size)
-    except Refused:
+    except UserError:
         return Overview(str(path), "damaged", age=age, size=size)
 
 
@@ -49,10 +49,10 @@ def overviews(patterns: Iterable[str]) -> list[Overview]:
 
 
 def _overviews(pattern: str) -> list[Overview]:
-    lost = [_never_begun(path) for path in ending.never_begun(reading.named(pattern))]
+    lost = [_never_begun(path) for path in failures.never_begun(reading.named(pattern))]
     try:
         begun = [overview(path) for path in reading.directories([pattern])]
-    except Refused:  # that none was begun is no mistake where some have failed to
+    except UserError:  # that none was begun is no mistake where some have failed to
         if not lost:
             raise
         begun = []
@@ -60,7 +60,7 @@ def _overviews(pattern: str) -> list[Overview]:
 
 
 def _never_begun(path: Path) -> Overview:
-    printed = ending.printed_by(path).stat()
+    printed = failures.printed_by(path).stat()
     age = max(time.time() - printed.st_mtime, 0.0)
     return Overview(str(path), "failed", age=age, size=printed.st_size)
 

@@ -17,9 +17,9 @@ from typing import Any, Literal
 import numpy as np
 import yaml
 
+from jaxrl.errors import UserError
+from jaxrl.logging.columns import RETURNS, STEPS
 from jaxrl.policy import Policy
-from jaxrl.runs.columns import RETURNS, STEPS
-from jaxrl.runs.refusal import Refused
 
 CHECKPOINTS = ("last", "best")  # models with a name; others go by their step
 MODEL = "model.json"  # of which algorithm, environment and step a model is
@@ -89,9 +89,9 @@ class Record:
         try:
             return Policy.load(path)
         except ValueError as error:
-            raise Refused(str(error)) from None
+            raise UserError(str(error)) from None
         except OSError as error:
-            raise Refused(f"cannot read {path}: {error.strerror}") from None
+            raise UserError(f"cannot read {path}: {error.strerror}") from None
 
     def _model(self, checkpoint: str | int) -> Path:
         """Its directory."""
@@ -100,11 +100,11 @@ class Record:
             return models[checkpoint]
         if not models:
             hope = " yet" if self.state == "running" else ""
-            raise Refused(
+            raise UserError(
                 f"{self.path} has no model {checkpoint!r}{hope}; a run saves one every "
                 "`save_freq` epochs and at its end"
             )
-        raise Refused(
+        raise UserError(
             f"{self.path} has no model {checkpoint!r}; it has "
             f"{', '.join(map(str, models))}"
         )
@@ -162,17 +162,17 @@ def record(directory: str | os.PathLike[str]) -> Record:
     path = Path(directory)
     file = path / "config.yaml"
     if os.path.isfile(path):
-        raise Refused(f"{path} is a file; name the directory of the run")
+        raise UserError(f"{path} is a file; name the directory of the run")
     if not os.path.isdir(path):
-        raise Refused(f"there is no directory {path}")
+        raise UserError(f"there is no directory {path}")
     if not os.path.isfile(file):
         near = [*path.glob("*/config.yaml"), *path.glob("*/*/config.yaml")]
         inside = [found.parent.name for found in sorted(near)]
         hint = f"; it holds {', '.join(inside[:3])}" if inside else ""
-        raise Refused(f"{path} is not the directory of a run: no config.yaml{hint}")
+        raise UserError(f"{path} is not the directory of a run: no config.yaml{hint}")
     config = yaml_in(file)
     if missing := _missing(config):
-        raise Refused(f"{file} is damaged: it has no right {', '.join(missing)}")
+        raise UserError(f"{file} is damaged: it has no right {', '.join(missing)}")
     return Record(path, config)
 
 
@@ -181,9 +181,9 @@ def yaml_in(file: Path) -> Any:
     try:
         return parsed(file.read_text())
     except OSError as error:
-        raise Refused(f"cannot read {file}: {error.strerror}") from None
+        raise UserError(f"cannot read {file}: {error.strerror}") from None
     except ValueError as error:
-        raise Refused(f"{file} is not YAML: {error}") from None
+        raise UserError(f"{file} is not YAML: {error}") from None
 
 
 def parsed(text: str) -> Any:
@@ -219,9 +219,11 @@ def directories(patterns: Iterable[str]) -> list[Path]:
         paths = named(pattern)
         runs = [run for path in paths for run in _runs_under(path)]
         if not paths:
-            raise Refused(f"nothing is at {pattern}; give directories or globs of them")
+            raise UserError(
+                f"nothing is at {pattern}; give directories or globs of them"
+            )
         if not runs:
-            raise Refused(f"there is no run in {pattern}: no config.yaml under it")
+            raise UserError(f"there is no run in {pattern}: no config.yaml under it")
         found |= {run.resolve(): run for run in runs}
     return list(found.values())
 
@@ -249,16 +251,16 @@ def _columns(path: Path) -> dict[str, np.ndarray]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"cannot read {path}: {error}") from None
+        raise UserError(f"cannot read {path}: {error}") from None
     whole = text[: text.rfind("\n") + 1]  # a last line without its end is being written
     try:
         header, *rows = csv.reader(whole.splitlines()) if whole else [[]]
         table = np.array([[float(cell or "nan") for cell in row] for row in rows])
         found = dict(zip(header, table.T, strict=True)) if rows else {}
     except (ValueError, csv.Error):
-        raise Refused(
+        raise UserError(
             f"{path} is damaged: each row must hold a number for each column"
         ) from None
     if found and not np.all(np.abs(found.get(STEPS, np.inf)) < 1e18):
-        raise Refused(f"{path} is damaged: it has no numbers of steps, {STEPS}")
+        raise UserError(f"{path} is damaged: it has no numbers of steps, {STEPS}")
     return found

@@ -19,8 +19,8 @@ from typing import Annotated, Any, Literal
 
 from jaxrl import algos, checks
 from jaxrl.algos.presets import preset
+from jaxrl.errors import UserError, suggestion
 from jaxrl.runs.reading import parsed
-from jaxrl.runs.refusal import Refused, suggestion
 from jaxrl.settings import Auto, Count, Size
 from jaxrl.types import Algorithm, OffPolicy, OnPolicy
 
@@ -146,11 +146,11 @@ def make(
 ) -> Run:
     """The run of `algo` in `env` with the settings `given`, as text or as values."""
     if not isinstance(algo, str) or not isinstance(env, str):
-        raise Refused(f"algo and env are names, got {algo!r} and {env!r}")
+        raise UserError(f"algo and env are names, got {algo!r} and {env!r}")
     try:
         known = settings_of(algo, preset_name)
     except ValueError as error:
-        raise Refused(str(error)) from None
+        raise UserError(str(error)) from None
     faults = [fault(algo, name, x, known) for name, x in given.items()]
     faults = [wrong for wrong in faults if wrong]
     values = {k: converted(x, known[k].hint) for k, x in given.items() if k in known}
@@ -161,7 +161,7 @@ def make(
             "and begin with a letter or a digit"
         )
     if faults:
-        raise Refused("; ".join(faults))
+        raise UserError("; ".join(faults))
     return _assemble(algo, env, known, values | {"exp_name": exp_name})
 
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrl import envs
+from jaxrl.errors import UserError
 from jaxrl.policy import Policy
 from jaxrl.runs import reading
-from jaxrl.runs.refusal import Refused
 
 Act = Callable[[np.ndarray], Any]
 
@@ -44,7 +44,7 @@ def load(
     env = environment(run.config["env"], limit, kwargs)
     spec = envs.spec_of(env)
     if (spec.obs_size, spec.action) != (policy.obs_size, policy.action):
-        raise Refused(
+        raise UserError(
             f"{run.config['env']} is not as it was: the policy of {run.path} takes "
             f"{policy.obs_size} observations for {policy.action}, and it has "
             f"{spec.obs_size} for {spec.action}"
@@ -57,7 +57,7 @@ def environment(env_id: str, max_ep_len: int, env_kwargs: Mapping[str, Any]) -> 
     try:
         return envs.single(env_id, max_ep_len, env_kwargs)
     except ValueError as error:
-        raise Refused(str(error)) from None
+        raise UserError(str(error)) from None
 
 
 def exploring(policy: Policy, seed: int) -> Act:

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxrl.errors import UserError, suggestion
+from jaxrl.logging.columns import RETURNS, STEPS
 from jaxrl.runs import reading
-from jaxrl.runs.columns import RETURNS, STEPS
 from jaxrl.runs.reading import Record
-from jaxrl.runs.refusal import Refused, suggestion
 from jaxrl.show import statistics
 
 PERFORMANCE = "Performance"  # of the test episodes, or else of the training's
@@ -81,9 +81,9 @@ def _excludable(run: Path) -> Iterator[None]:
     """A refusal of a damaged run says how to see the others."""
     try:
         yield
-    except Refused as refusal:
+    except UserError as error:
         name = shlex.quote(glob.escape(run.resolve().name))
-        raise Refused(f"{refusal}; leave it out with --exclude {name}") from None
+        raise UserError(f"{error}; leave it out with --exclude {name}") from None
 
 
 def chosen(
@@ -97,7 +97,7 @@ def chosen(
         and not any(_matches(run, pattern) for pattern in exclude)
     ]
     if not kept:
-        raise Refused("no run is left by --select and --exclude")
+        raise UserError("no run is left by --select and --exclude")
     return kept
 
 
@@ -122,7 +122,7 @@ def with_data(runs: Sequence[Record]) -> tuple[list[Record], list[Record]]:
             _ = run.progress  # refuses a damaged one
     kept = [run for run in runs if run.progress]
     if not kept:
-        raise Refused(f"{runs[0].path} has {lack(runs[0])}")
+        raise UserError(f"{runs[0].path} has {lack(runs[0])}")
     return kept, [run for run in runs if not run.progress]
 
 
@@ -172,7 +172,7 @@ def renamed(runs: Sequence[Record], view: View) -> dict[str, str]:
         _refuse_unknown_setting(runs, key)
     labels = list(parted(runs, lambda run: label(run, view)))
     if view.legend and len(view.legend) != len(labels):
-        raise Refused(
+        raise UserError(
             f"--legend has {len(view.legend)} names, but there are {len(labels)} "
             f"curves: {', '.join(labels)}"
         )
@@ -183,7 +183,7 @@ def _refuse_unknown_setting(runs: Sequence[Record], name: str) -> None:
     if any(run.setting(name) is not None for run in runs):
         return
     known = runs[0].config.keys() | runs[0].config["settings"].keys()
-    raise Refused(f"the runs have no setting {name!r}{suggestion(name, known)}")
+    raise UserError(f"the runs have no setting {name!r}{suggestion(name, known)}")
 
 
 def parted(
@@ -229,7 +229,9 @@ def _curve(label: str, runs: Sequence[Record], y: str, view: View) -> Curve:
     series = [_series(run, y, view) for run in runs]
     x, ys = statistics.on_common_grid(series)
     if not len(x):
-        raise Refused(f"the runs of {label} share no {view.x}; draw each with --count")
+        raise UserError(
+            f"the runs of {label} share no {view.x}; draw each with --count"
+        )
     estimate = statistics.ESTIMATES[view.est]
     edges = statistics.band(ys, view.band, estimate)
     algos = {run.config["algo"] for run in runs}
@@ -243,9 +245,9 @@ def _series(run: Record, y: str, view: View) -> tuple[np.ndarray, np.ndarray]:
     x, values = column(run, view.x), column(run, y)
     known = np.isfinite(x) & np.isfinite(values)
     if not known.any():
-        raise Refused(f"{run.path} has no value of {y} yet")
+        raise UserError(f"{run.path} has no value of {y} yet")
     if not (np.diff(x[known]) > 0).all():
-        raise Refused(
+        raise UserError(
             f"{view.x} does not grow along {run.path}, so it cannot be the x axis; "
             f"take {STEPS}, Epoch or Time"
         )
@@ -269,13 +271,13 @@ def refuse_unknown_columns(runs: Sequence[Record], names: Iterable[str]) -> None
     for name in names:
         having = sum(_in_the_log(run, name) in run.progress for run in runs)
         if 0 < having < len(runs):
-            raise Refused(
+            raise UserError(
                 f"only {having} of {len(runs)} runs have {name!r}; choose them with "
                 "--select, or another column"
             )
         if not having:
             known = dict.fromkeys(column for run in runs for column in run.progress)
-            raise Refused(
+            raise UserError(
                 f"there is no column {name!r} among {', '.join(known)}"
                 f"{suggestion(name, known)}"
             )

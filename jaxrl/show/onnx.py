@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxrl.errors import UserError
 from jaxrl.policy import Policy
-from jaxrl.runs.refusal import Refused
 from jaxrl.spaces import Box
 
 OPSET = 20  # the first with Gelu
@@ -18,7 +18,7 @@ def save(policy: Policy, path: Path) -> None:
     try:
         import onnx
     except ImportError:
-        raise Refused(
+        raise UserError(
             "an .onnx file needs the package onnx; install it with pip install "
             "'jaxrl[onnx]', or write an .npz file"
         ) from None

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxrl.runs.refusal import Refused
+from jaxrl.errors import UserError
 from jaxrl.show.curves import Curve, Panel, View
 
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -66,7 +66,7 @@ def show(size: Size, drawing: Drawing) -> None:
     import matplotlib.pyplot as plt
 
     if plt.get_backend().lower() == "agg":
-        raise Refused("there is no display for --show; write a file with -o")
+        raise UserError("there is no display for --show; write a file with -o")
     with matplotlib.rc_context(STYLE):
         figure = plt.figure(figsize=size, layout="constrained")
         drawing(figure)
@@ -77,7 +77,7 @@ def _matplotlib() -> Any:
     try:
         import matplotlib.figure
     except ImportError:
-        raise Refused(
+        raise UserError(
             "plotting needs matplotlib; install it with pip install 'jaxrl[plot]'"
         ) from None
     return matplotlib

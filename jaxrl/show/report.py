@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrl import __version__
-from jaxrl.runs import ending, reading
+from jaxrl.errors import UserError
+from jaxrl.runs import failures, reading
 from jaxrl.runs.overview import glance
 from jaxrl.runs.reading import Record
-from jaxrl.runs.refusal import Refused
 from jaxrl.show import curves, plot
 
 SUFFIXES = (".mp4", ".webm", ".gif")
@@ -60,13 +60,14 @@ def gathered(patterns: Sequence[str]) -> Found:
             run = reading.record(path)
             _ = run.progress  # refuses a damaged one
             runs.append(run)
-        except Refused as refusal:
-            damaged.append(Lost(path, "damaged", str(refusal)))
+        except UserError as error:
+            damaged.append(Lost(path, "damaged", str(error)))
     if not runs:
-        raise Refused(damaged[0].cause)
+        raise UserError(damaged[0].cause)
     roots = [Path(pattern) for pattern in patterns if os.path.isdir(pattern)]
     absent = [
-        Lost(path, "failed", ending.cause(path)) for path in ending.never_begun(roots)
+        Lost(path, "failed", failures.cause(path))
+        for path in failures.never_begun(roots)
     ]
     if not any(run.progress or run.state == "failed" for run in runs) and not absent:
         curves.with_data(runs)  # says so
@@ -118,7 +119,7 @@ def content(found: Found, beside: Path) -> dict[str, Any]:
 def _row(run: Record) -> dict[str, Any]:
     seen = glance(run)
     ended = seen.state in ("failed", "interrupted")
-    cause = ending.cause(run.path) if ended else ""
+    cause = failures.cause(run.path) if ended else ""
     seconds = _latest(run, "Time")
     return _lost(Lost(run.path, seen.state, cause)) | {
         "group": str(run.config["exp_name"]),

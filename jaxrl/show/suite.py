@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxrl.errors import UserError
 from jaxrl.runs.reading import Record
-from jaxrl.runs.refusal import Refused
 from jaxrl.show import curves, statistics
 from jaxrl.show.curves import View
 
@@ -55,7 +55,7 @@ def gathered(runs: Sequence[Record], view: View) -> Suite:
     values = {run.path: _last(run, view.ys[0]) for run in runs}
     names, renamed = list(curves.parted(runs, _env)), curves.renamed(runs, view)
     if len(renamed) > MOST:
-        raise Refused(
+        raise UserError(
             f"--suite compares up to {MOST} groups, but there are {len(renamed)}; "
             "choose with --group, --select, --exclude"
         )
@@ -66,7 +66,7 @@ def gathered(runs: Sequence[Record], view: View) -> Suite:
     ).items():
         own = curves.parted(group, _env)
         if gaps := [env for env in names if env not in own]:
-            raise Refused(
+            raise UserError(
                 f"{label} has no run in {', '.join(gaps)}; a suite needs every "
                 "curve in every environment: choose with --select, --exclude, --group"
             )
@@ -86,7 +86,7 @@ def _last(run: Record, y: str) -> float:
     values = curves.column(run, y)
     known = values[np.isfinite(values)]
     if not len(known):
-        raise Refused(f"{run.path} has no value of {y} yet")
+        raise UserError(f"{run.path} has no value of {y} yet")
     return float(known[-LAST:].mean())
 
 
@@ -99,7 +99,7 @@ def _extremes(
         for env, own in curves.parted(runs, _env).items()
     }
     if alike := [env for env, own in found.items() if min(own) == max(own)]:
-        raise Refused(
+        raise UserError(
             f"all runs in {', '.join(alike)} are equally good, so they cannot be "
             "compared; give more runs, or leave it out with --exclude env=..."
         )

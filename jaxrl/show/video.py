@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jaxrl import envs
-from jaxrl.runs.refusal import Refused
+from jaxrl.errors import UserError
 from jaxrl.show import agent
 from jaxrl.show.agent import Act, Moment
 
@@ -54,7 +54,7 @@ def choose_opengl() -> None:
         if not subprocess.run(trial, env=environment, capture_output=True).returncode:
             os.environ["MUJOCO_GL"] = library
             return
-    raise Refused(
+    raise UserError(
         f"MuJoCo cannot draw without a display: {asked or 'neither EGL nor OSMesa'} "
         "does not work here; install libegl1 or libosmesa6 (apt install libegl1)"
     )
@@ -72,9 +72,9 @@ def _drawn(env: Any) -> np.ndarray:
         picture = env.render()
     except Exception as error:  # of whatever library draws
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise Refused(f"the environment cannot be drawn: {reason}") from None
+        raise UserError(f"the environment cannot be drawn: {reason}") from None
     if not isinstance(picture, np.ndarray) or picture.ndim != 3:
-        raise Refused(
+        raise UserError(
             "the environment cannot be drawn: it has no render_mode rgb_array"
         )
     return picture
@@ -110,7 +110,7 @@ def film(path: Path, act: Act, env: Any, episodes: int, seed: int) -> int:
                 count += 1
         return count
     except ImportError as error:
-        raise Refused(
+        raise UserError(
             f"filming needs {error.name}; install it with pip install 'jaxrl[video]'"
         ) from None
 
@@ -141,5 +141,7 @@ def preview(path: Path) -> bytes:
     words += ["-t", str(SECONDS), "-vf", SMALL, "-f", "gif", "-"]
     done = subprocess.run(words, capture_output=True)
     if done.returncode:
-        raise Refused(f"{path} cannot be read: {done.stderr.decode(errors='replace')}")
+        raise UserError(
+            f"{path} cannot be read: {done.stderr.decode(errors='replace')}"
+        )
     return done.stdout

@@ -11,12 +11,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from jaxrl.parallel import launch
+from jaxrl.errors import UserError
+from jaxrl.processes import mpirun
+from jaxrl.processes.signals import Stop
 from jaxrl.runs import directory
-from jaxrl.runs.refusal import Refused
 from jaxrl.runs.spec import Run
 from jaxrl.show import video
-from jaxrl.training.stopping import Stop
 
 REHEARSAL = "import json, sys; from jaxrl.show import video; "
 REHEARSAL += "video.rehearse(*json.loads(sys.argv[1]))"
@@ -27,8 +27,8 @@ def rehearse(run: Run) -> None:
     given = json.dumps([run.env, run.env_kwargs])
     try:
         _run(["-c", REHEARSAL, given], Stop())
-    except Refused as refusal:
-        raise Refused(f"--video_every cannot film here: {refusal}") from None
+    except UserError as error:
+        raise UserError(f"--video_every cannot film here: {error}") from None
 
 
 def film(run: Path, step: int, stop: Stop) -> bytes | None:
@@ -53,7 +53,7 @@ def _run(words: list[str], stop: Stop) -> None:
         text=True,
         errors="replace",
         # It finds the modules that this process finds, and no others.
-        env=launch.alone() | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        env=mpirun.alone() | {"PYTHONPATH": os.pathsep.join(sys.path)},
         process_group=0,  # so that Ctrl-C comes from us, and once
     ) as process:
         try:
@@ -62,7 +62,7 @@ def _run(words: list[str], stop: Stop) -> None:
             process.kill()  # if we were interrupted
     if process.returncode and not stop.signal:
         _, _, reason = said.strip().rpartition("\n")[2].partition(": ")
-        raise Refused(reason or f"it ended with code {process.returncode}")
+        raise UserError(reason or f"it ended with code {process.returncode}")
 
 
 def _last_words(process: subprocess.Popen, stop: Stop) -> str:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.parallel.devices import Devices, Learn
-from jaxrl.training.experience import unpack
+from jaxrl.training.buffers import unpack
 from jaxrl.types import Algorithm, Metrics, Pmean, identity
 
 

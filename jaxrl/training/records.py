@@ -10,15 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from jaxrl.parallel import launch, mpi
+from jaxrl.errors import UserError
+from jaxrl.logging.csv_file import Csv
+from jaxrl.logging.logger import Logger
+from jaxrl.logging.tensorboard import TensorBoard
+from jaxrl.logging.terminal import Screen
+from jaxrl.logging.wandb import Wandb
+from jaxrl.parallel import mpi
+from jaxrl.processes import mpirun
+from jaxrl.processes.signals import Stop
 from jaxrl.runs import checkpoint, directory, reading
 from jaxrl.runs.checkpoint import Saved, Store
-from jaxrl.runs.logger import Board, Csv, Logger, Screen, Wandb
-from jaxrl.runs.refusal import Refused
 from jaxrl.runs.spec import Run
 from jaxrl.training import filming
 from jaxrl.training.acting import numpy_policy
-from jaxrl.training.stopping import Stop
 from jaxrl.types import EnvSpec
 
 
@@ -40,7 +45,7 @@ class Records:
         self.screen: Screen | None = None
         if self._writes:
             self._open_files(step, logger, origin)
-        if screen and launch.speaks():  # after the disk, so that nothing is promised
+        if screen and mpirun.speaks():  # after the disk, so that nothing is promised
             self.screen = Screen(run.total_steps, step)
             logger.add_sink(self.screen)
 
@@ -53,7 +58,7 @@ class Records:
         checkpoint.replace(path / "progress.csv", progress)
         self._store = Store(path, self._run.keep, origin)
         self._csv = Csv(path / "progress.csv")
-        self._board = Board(path / "tb", step)
+        self._board = TensorBoard(path / "tb", step)
         settings = reading.determining(directory.settings(self._run))
         self._board.describe(settings, logger.returns)
         if self._run.wandb:
@@ -81,9 +86,9 @@ class Records:
             return
         try:
             preview = filming.film(self._path, step, stop)
-        except Refused as refusal:
+        except UserError as error:
             if self.screen:
-                self.screen.notes([f"no film of step {step}: {refusal}"])
+                self.screen.notes([f"no film of step {step}: {error}"])
             return
         if preview:
             self._board.film(preview, step)

@@ -3,13 +3,13 @@
 import contextlib
 from pathlib import Path
 
+from jaxrl.errors import UserError
 from jaxrl.parallel import mpi
 from jaxrl.runs import checkpoint, directory
 from jaxrl.runs.checkpoint import Saved
-from jaxrl.runs.refusal import Refused
 from jaxrl.runs.spec import Run
 from jaxrl.training import filming
-from jaxrl.training.trainer import OnEpoch, Result, Trainer, is_complete
+from jaxrl.training.loop import OnEpoch, Result, Trainer, is_complete
 
 
 def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Result:
@@ -50,7 +50,7 @@ def resume(
         found = (None, []) if mpi.rank() else checkpoint.newest(path)
         saved, complaints = checkpoint.shared(found)
         if saved is None and complaints:
-            raise Refused("; ".join(["there is nothing to go on from", *complaints]))
+            raise UserError("; ".join(["there is nothing to go on from", *complaints]))
         run = directory.read(saved.config if saved else config)
         if saved and steps is not None:
             _refuse_other_end(path, run, saved, steps, complaints)
@@ -74,13 +74,13 @@ def _refuse_other_end(
     path: Path, run: Run, saved: Saved, steps: int, complaints: list[str]
 ) -> None:
     if steps < saved.content["taken"]:
-        raise Refused(
+        raise UserError(
             f"{path} has taken {saved.content['taken']} steps already; --steps "
             "counts from the beginning of the run"
         )
     # What was a decay until the old end would be another from before it.
     if complaints and not is_complete(run, saved):
-        raise Refused("; ".join([*complaints, "resume it without --steps first"]))
+        raise UserError("; ".join([*complaints, "resume it without --steps first"]))
 
 
 def _notes(run: Run, saved: Saved | None, config: str) -> list[str]:

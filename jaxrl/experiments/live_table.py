@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jaxrl.runs.logger import clock
+from jaxrl.logging.terminal import clock
 
 ORDER = ("running", "failed", "stopped", "waiting", "finished")
 NUMBERS = 9  # characters of a return and of a time

@@ -4,10 +4,9 @@ import itertools
 from collections.abc import Iterable
 from pathlib import Path
 
+from jaxrl.logging.terminal import EPOCH, NOTE
 from jaxrl.runs.reading import FAILURE
 
-# What a run tells on its way, and not of its end.
-NOTE, EPOCH = "note: ", "epoch "
 TRACEBACK = "Traceback (most recent call last):"
 
 

@@ -23,11 +23,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from jaxrl.errors import UserError, suggestion
 from jaxrl.experiments import runner
 from jaxrl.experiments.runner import Board, Job, Options, Summary
 from jaxrl.experiments.variant import Variant
-from jaxrl.runs.refusal import Refused, suggestion
-from jaxrl.training.stopping import Stop
+from jaxrl.processes.signals import Stop
 
 POLL = 5.0  # seconds between two questions to Slurm
 USUAL_ARRAY = 1001  # runs at most, where Slurm does not say
@@ -135,7 +135,7 @@ def run_here(name: str, variants: Sequence[Variant], options: Options) -> Summar
     folder = _folder(name, options)
     queue = _queue(folder) if folder.exists() and shutil.which("squeue") else {}
     if arrays := _live_arrays(queue):
-        raise Refused(
+        raise UserError(
             f"{name} is in Slurm's queue; --launcher slurm shows how it gets on, "
             f"scancel {' '.join(arrays)} takes it out"
         )
@@ -151,11 +151,11 @@ def run(
 ) -> Summary:
     """Submits all that is neither finished nor in the queue, and shows how they do."""
     if not isinstance(slurm, Slurm):
-        raise Refused(f"slurm is {slurm!r}, but must be a launchers.Slurm")
+        raise UserError(f"slurm is {slurm!r}, but must be a slurm.Slurm")
     given = {key: value for key, value in vars(slurm).items() if value != ""}
     faults = [fault(key, value) for key, value in given.items()]
     if wrong := [sentence for sentence in faults if sentence]:
-        raise Refused("; ".join(wrong))
+        raise UserError("; ".join(wrong))
     _refuse_where_there_is_none()
     folder = _folder(name, options)
     with runner.claimed(name, variants, options) as jobs:
@@ -169,13 +169,13 @@ def run(
 
 def _refuse_where_there_is_none() -> None:
     if importlib.util.find_spec("submitit") is None:
-        raise Refused(
+        raise UserError(
             "the launcher slurm needs the package submitit; install it with pip "
             "install 'jaxrl[slurm]'"
         )
     needed = ("sbatch", "squeue", "scontrol")
     if absent := [name for name in needed if shutil.which(name) is None]:
-        raise Refused(
+        raise UserError(
             f"there is no {absent[0]} here; start the grid where jobs of Slurm are "
             "submitted, or without --launcher slurm"
         )
@@ -197,7 +197,7 @@ def _refuse_other_settings(jobs: Iterable[Job], queued: "Mapping[str, Task]") ->
         if not task:
             continue
         if Variant.read(job.variant.file).determining != job.variant.determining:
-            raise Refused(
+            raise UserError(
                 f"{job.variant.name} is in Slurm's queue with other settings; take it "
                 f"out with scancel {task.id}, or choose another name"
             )
@@ -214,11 +214,11 @@ def submit(jobs: Sequence[Job], options: Options, slurm: Slurm, folder: Path) ->
         after = arrays[-1] if arrays and options.jobs else ""
         try:
             arrays.append(_submit_array(part, options, slurm, folder, after))
-        except Refused as refusal:
+        except UserError as error:
             if not arrays:
                 raise
-            raise Refused(
-                f"{refusal}; the arrays before it are in the queue: the same command "
+            raise UserError(
+                f"{error}; the arrays before it are in the queue: the same command "
                 f"submits the rest, scancel {' '.join(arrays)} ends them"
             ) from None
 
@@ -261,7 +261,7 @@ def _submit_array(
         **slurm.parameters(_size(jobs[0]), after),
     )
     executor.parameters["map_count"] = len(jobs)
-    words = [sys.executable, "-m", "jaxrl.experiments.array_task", str(tasks)]
+    words = [sys.executable, "-m", "jaxrl.experiments.slurm_task", str(tasks)]
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # it is in the error
             # In place of the shell, which would keep signals to itself.
@@ -269,7 +269,7 @@ def _submit_array(
     except submitit.core.utils.FailedJobError as error:
         tasks.unlink()
         reason = " ".join(str(error).replace("sbatch: error:", "").split())
-        raise Refused(f"sbatch refused the array: {reason}") from None
+        raise UserError(f"sbatch refused the array: {reason}") from None
 
 
 # From Slurm
@@ -294,7 +294,7 @@ def _queue(folder: Path) -> dict[str, Task]:
         [*words, "--format=%F|%K|%T|%r|%k"], capture_output=True, text=True
     )
     if done.returncode:
-        raise Refused(f"squeue says: {' '.join(done.stderr.split())}")
+        raise UserError(f"squeue says: {' '.join(done.stderr.split())}")
     # Comments of others' making may have several lines.
     lines = re.findall(r"(?m)^(\d+)\|(\d+)\|(.*)\|(.*)\|(/.*)$", done.stdout)
     found = {}
@@ -331,7 +331,7 @@ def _follow(board: Board, folder: Path) -> Summary:
     with Stop() as stop:
         while board.having("waiting", "running") and not stop.signal:
             if time.monotonic() - asked > POLL:
-                with contextlib.suppress(Refused):  # Slurm is busy: ask again later
+                with contextlib.suppress(UserError):  # Slurm is busy: ask again later
                     queue = _queue(folder)
                     _note(board.having("waiting", "running"), queue, folder)
                 asked = time.monotonic()

@@ -1,4 +1,4 @@
-"""One variant on a machine of a cluster: `python -m jaxrl.experiments.array_task LIST`.
+"""One variant on a machine of a cluster: `python -m jaxrl.experiments.slurm_task LIST`.
 
 Slurm starts this for each task of a job array. The run is a process beside it, as in
 any grid, and saves when Slurm asks for the machine: it is then in the queue again, by

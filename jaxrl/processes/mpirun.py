@@ -23,6 +23,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
+from jaxrl.errors import UserError
+
 # Open MPI's, MPICH's and Slurm's words for the same things.
 SIZE = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 RANK = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
@@ -44,10 +46,6 @@ AS_ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
 # Seconds that the other ranks leave rank 0 to tell of an end; a refusal is all ranks',
 # and comes while they still start.
 MOURNING, REFUSAL = 1.0, 3.0
-
-
-class Unable(RuntimeError):
-    """Processes that cannot be started, or cannot find each other."""
 
 
 def _told(names: Iterable[str], default: int) -> int:
@@ -268,12 +266,12 @@ def mpirun() -> str:
     beside = Path(sys.executable).parent / "mpirun"
     found = str(beside) if beside.exists() else shutil.which("mpirun")
     if not found:
-        raise Unable(
+        raise UserError(
             "several processes need mpirun, and there is none; pip install "
             "'jaxrl[mpi]' brings Open MPI"
         )
     if importlib.util.find_spec("mpi4py") is None:
-        raise Unable(
+        raise UserError(
             "several processes need mpi4py; install it with pip install mpi4py"
         )
     return found

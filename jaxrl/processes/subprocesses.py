@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from jaxrl.parallel import launch
+from jaxrl.processes import mpirun
 
 RUNNER = "JAXRL_RUNNER"
 
@@ -19,7 +19,7 @@ def start(
     A `launcher`, such as `srun`, starts it on several machines and sees to its end.
     """
     # Runs side by side share the cores, so each has as many threads as it is given.
-    environment = os.environ | dict.fromkeys(launch.THREADS, str(threads))
+    environment = os.environ | dict.fromkeys(mpirun.THREADS, str(threads))
     if not launcher:
         environment[RUNNER] = str(os.getpid())
     with output.open("ab") as file:
@@ -36,4 +36,4 @@ def start(
 def die_with_the_runner() -> None:
     """In a run that a runner started: ends it as soon as that runner is dead."""
     if runner := os.environ.pop(RUNNER, ""):
-        launch.die_with_parent(int(runner))
+        mpirun.die_with_parent(int(runner))

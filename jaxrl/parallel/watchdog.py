@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from jaxrl.parallel import launch
+from jaxrl.errors import UserError
 
 SECONDS = "JAXRL_STALL_SECONDS"
 PATIENCE = 6.0
 PERIOD = 1.0
 
 
-class Watch:
+class Watchdog:
     """Of the rank before this one."""
 
     def __init__(self, communicator: Any, stalled: Callable[[str], None]) -> None:
@@ -84,6 +84,6 @@ def _patience() -> float:
     try:
         return float(os.environ.get(SECONDS, PATIENCE))
     except ValueError:
-        raise launch.Unable(
+        raise UserError(
             f"{SECONDS} is {os.environ[SECONDS]!r}, but must be a number of seconds"
         ) from None

@@ -33,12 +33,12 @@ import yaml
 from jaxrl import envs
 from jaxrl.algos import NAMES
 from jaxrl.algos.presets import PRESETS
-from jaxrl.experiments import grid, launchers
+from jaxrl.errors import UserError, suggestion
+from jaxrl.experiments import grid, slurm
 from jaxrl.experiments.grid import Grid
-from jaxrl.experiments.launchers import Slurm
+from jaxrl.experiments.slurm import Slurm
 from jaxrl.runs import spec
-from jaxrl.runs.refusal import Refused, suggestion
-from jaxrl.training import fit
+from jaxrl.training import compatibility
 
 SECTIONS = ("zip", "exclude", "include", "per_env", "slurm")
 PLACES = ("name", "exp_name", "out")
@@ -99,13 +99,13 @@ def composed(path: str) -> yaml.MappingNode:
     try:
         root = yaml.compose(Path(path).read_text(), Loader=yaml.SafeLoader)
     except OSError as error:
-        raise Refused(f"cannot read {path}: {error.strerror}") from None
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(f"{path} is not YAML: {_syntax(error)}") from None
+        raise UserError(f"{path} is not YAML: {_syntax(error)}") from None
     if not isinstance(root, yaml.MappingNode):
-        raise Refused(f"{path} must hold settings, one a line, as in 'gamma: 0.98'")
+        raise UserError(f"{path} must hold settings, one a line, as in 'gamma: 0.98'")
     if _size(root, {}) > MOST:
-        raise Refused(f"{path} holds more than {MOST} values, by its aliases")
+        raise UserError(f"{path} holds more than {MOST} values, by its aliases")
     return root
 
 
@@ -182,18 +182,18 @@ class Reader:
         if not self.mistakes:
             self._look_at_the_whole()
         if self.mistakes:
-            raise Refused(_told(where, self.mistakes))
+            raise UserError(_told(where, self.mistakes))
         return Sheet(self.grid, self.out, self.slurm)
 
     def _look_at_the_whole(self) -> None:
         """What single settings do not show: names, and what cannot act where."""
         try:
             runs = [variant.run for variant in self.grid.runs(self.out)]
-        except Refused as refusal:
-            return self.wrong(0, str(refusal))
+        except UserError as error:
+            return self.wrong(0, str(error))
         kinds = {f"{run.algo} {run.env} {run.env_kwargs}": run for run in runs}
         for run in itertools.islice(kinds.values(), TRIED):
-            self.wrong(self._envs.get(run.env, 0), fit.fault(run))
+            self.wrong(self._envs.get(run.env, 0), compatibility.fault(run))
         return None
 
     def wrong(self, line: int, sentence: str) -> None:
@@ -342,7 +342,7 @@ class Reader:
 
     def _count(self) -> int:
         """Variants up to now; 0 where they are refused, which is told in the end."""
-        with contextlib.suppress(Refused):
+        with contextlib.suppress(UserError):
             return len(self.grid.variants())
         return 0
 
@@ -366,7 +366,7 @@ class Reader:
         for key, at, inner in self.mapping(line, node, "slurm", "{cpus: 4, gpus: 1}"):
             # As it is written: YAML would read the time 4:00:00 as a number.
             given[key] = yaml.BaseLoader("").construct_document(inner)
-            self.wrong(at, launchers.fault(key, given[key]))
+            self.wrong(at, slurm.fault(key, given[key]))
         if not self.mistakes:
             self.slurm = Slurm(**given)
 
@@ -411,8 +411,8 @@ class Reader:
     def _try(self, line: int, method: Any, *arguments: Any) -> None:
         try:
             method(*arguments)
-        except Refused as refusal:
-            self.wrong(line, str(refusal))
+        except UserError as error:
+            self.wrong(line, str(error))
 
 
 _known = functools.cache(spec.settings_of)

@@ -25,9 +25,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from jaxrl.experiments import grid, sheet
+from jaxrl.errors import UserError, suggestion
+from jaxrl.experiments import grid, grid_file
 from jaxrl.experiments.variant import Variant
-from jaxrl.runs.refusal import Refused, suggestion
 
 KINDS = ("uniform", "log_uniform", "int", "choice")
 # Each with the package that it needs beside Optuna.
@@ -53,13 +53,15 @@ class Range(NamedTuple):
         kind, values = next(iter(given.items())) if known else ("", None)
         if kind not in KINDS:
             hint = suggestion(str(kind), KINDS) or f"; write one of {', '.join(KINDS)}"
-            raise Refused(f"{key} has no range: as in {{uniform: [0, 1]}}{hint}")
+            raise UserError(f"{key} has no range: as in {{uniform: [0, 1]}}{hint}")
         if not isinstance(values, list) or len(values) < 2:
-            raise Refused(f"{key} needs two values at least, as in {{{kind}: [1, 2]}}")
+            raise UserError(
+                f"{key} needs two values at least, as in {{{kind}: [1, 2]}}"
+            )
         if kind == "choice":
             return cls(kind, [one_word(value) for value in values])
         if len(values) > 2:
-            raise Refused(
+            raise UserError(
                 f"{key} has {len(values)} numbers, but {kind} takes the lowest and the "
                 f"highest; list values as {{choice: [...]}}"
             )
@@ -67,7 +69,7 @@ class Range(NamedTuple):
         numbers = isinstance(low, int | float) and isinstance(high, int | float)
         if not numbers or not low < high or (kind == "log_uniform" and low <= 0):
             above = " above 0" if kind == "log_uniform" else ""
-            raise Refused(f"{key} goes from a lower to a higher number{above}")
+            raise UserError(f"{key} goes from a lower to a higher number{above}")
         return cls(kind, [low, high])
 
     def __repr__(self) -> str:
@@ -93,7 +95,7 @@ class Range(NamedTuple):
 def ranges(space: Mapping[str, Any]) -> dict[str, Range]:
     """Of each setting in the space of a program."""
     if not isinstance(space, Mapping) or not space:
-        raise Refused(NO_SPACE)
+        raise UserError(NO_SPACE)
     return {key: Range.of(key, given) for key, given in space.items()}
 
 
@@ -144,7 +146,7 @@ class Plan:
         faults = [_fault(key, value) for key, value in own.items()]
         faults += [_fault_in_space(*pair, self.sampler) for pair in self.space.items()]
         if wrong := [sentence for sentence in faults if sentence]:
-            raise Refused("; ".join(wrong))
+            raise UserError("; ".join(wrong))
         first = {key: space.values[0] for key, space in self.space.items()}
         for key, space in self.space.items():
             for value in space.values:
@@ -158,8 +160,8 @@ class Plan:
 
 def read(path: str) -> Plan:
     """The search in a YAML file; refuses it with all that is wrong."""
-    reader = sheet.Reader(Path(path).stem, "search", OWN)
-    pairs = reader.pairs(sheet.composed(path))
+    reader = grid_file.Reader(Path(path).stem, "search", OWN)
+    pairs = reader.pairs(grid_file.composed(path))
     _take_settings(reader, pairs)
     given = [pair for pair in pairs if pair[0] in OWN and pair[0] != "space"]
     own: dict[str, Any] = {key: reader.plain(node) for key, _, node in given}
@@ -180,21 +182,21 @@ def read(path: str) -> Plan:
     return Plan(name=filled.name, fixed=fixed, out=out, **own)
 
 
-def _take_settings(reader: sheet.Reader, pairs: list[sheet.Pair]) -> None:
+def _take_settings(reader: grid_file.Reader, pairs: list[grid_file.Pair]) -> None:
     """Those that all trials have in common: one value each."""
     reader.take([pair for pair in pairs if pair[0] not in (*OWN, *FOR_GRIDS)])
     for key, line, node in pairs:
         if key in FOR_GRIDS:
             what = "a search tries what is in space, on this machine"
             reader.wrong(line, f"{what}; {key} is for grids")
-        elif key not in (*OWN, *sheet.SECTIONS):
+        elif key not in (*OWN, *grid_file.SECTIONS):
             entry = reader.entry(key, line, node)
             known = not reader.fault_of_key(entry.key)
             reader.wrong(line, _fault_of_list(entry) if known else "")
 
 
-def _fault_of_list(entry: sheet.Entry) -> str:
-    if len(entry.values) < 2 or entry.key in sheet.PLACES:
+def _fault_of_list(entry: grid_file.Entry) -> str:
+    if len(entry.values) < 2 or entry.key in grid_file.PLACES:
         return ""
     values = ", ".join(str(value.plain) for value in entry.values[:2])
     example = f"{entry.key}: {{choice: [{values}{', ..' * (len(entry.values) > 2)}]}}"
@@ -205,8 +207,8 @@ def _fault_of_list(entry: sheet.Entry) -> str:
 
 
 def _space(
-    reader: sheet.Reader,
-    pairs: list[sheet.Pair],
+    reader: grid_file.Reader,
+    pairs: list[grid_file.Pair],
     elsewhere: dict[str, int],
     sampler: Any,
 ) -> dict[str, Range]:
@@ -220,8 +222,8 @@ def _space(
             reader.wrong(line, f"{key} stands on line {elsewhere[key]} already")
         try:
             found[key] = Range.of(key, reader.plain(node))
-        except Refused as refusal:
-            reader.wrong(line, str(refusal))
+        except UserError as error:
+            reader.wrong(line, str(error))
             continue
         for value in found[key].values:
             reader.wrong(line, reader.fault(key, value))

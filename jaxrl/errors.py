@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 
-class Refused(ValueError):
+class UserError(ValueError):
     """A user's mistake, to be shown without a traceback."""
 
 

@@ -18,20 +18,21 @@ import numpy as np
 
 from jaxrl import checks, envs
 from jaxrl.envs.gym import Stepped
+from jaxrl.errors import UserError
+from jaxrl.logging.columns import columns
+from jaxrl.logging.logger import Logger, Row, rows_of
+from jaxrl.logging.wandb import Wandb
 from jaxrl.parallel import mpi
 from jaxrl.parallel.devices import Devices
+from jaxrl.processes.signals import Stop
 from jaxrl.runs import checkpoint
 from jaxrl.runs.checkpoint import Saved
-from jaxrl.runs.columns import columns
-from jaxrl.runs.logger import Logger, Row, Wandb, rows_of
-from jaxrl.runs.refusal import Refused
 from jaxrl.runs.spec import Run
 from jaxrl.training.acting import Actor
-from jaxrl.training.experience import Ring, Rollout
+from jaxrl.training.buffers import Ring, Rollout
 from jaxrl.training.learner import Learner, replayed
 from jaxrl.training.records import Records
 from jaxrl.training.share import Share
-from jaxrl.training.stopping import Stop
 from jaxrl.types import OffPolicy, OnPolicy
 
 OnEpoch = Callable[[Any, int], dict[str, Any] | None]
@@ -77,9 +78,9 @@ class Trainer:
             self.state = jax.eval_shape(self._init)  # its shapes; `start` fills them
             self.learner = self._learner()
         except ValueError as error:
-            raise Refused(str(error)) from None
+            raise UserError(str(error)) from None
         except MemoryError as error:
-            raise Refused(f"there is not enough memory: {error}") from None
+            raise UserError(f"there is not enough memory: {error}") from None
         self.actor = Actor(self.algo, self.data.num_envs)
         self.taken, self.epoch, self.best = 0, 0, -np.inf
         self.owes_update = False
@@ -366,7 +367,7 @@ class Trainer:
             return self._restore(saved)
         except Exception as error:  # its sums hold, but it is not of such a run
             reason = f"{type(error).__name__}: {error}"
-            raise Refused(f"the checkpoint is not of this run ({reason})") from error
+            raise UserError(f"the checkpoint is not of this run ({reason})") from error
 
     def _restore(self, saved: Saved) -> list[str]:
         """Goes to where `saved` was; says what could not be brought there."""

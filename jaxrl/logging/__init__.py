@@ -1,0 +1,1 @@
+"""One row an epoch, and where it is written."""

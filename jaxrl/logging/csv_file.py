@@ -1,0 +1,39 @@
+"""progress.csv: one row an epoch."""
+
+import csv
+import errno
+import io
+import os
+from pathlib import Path
+
+from jaxrl.logging.logger import Row
+
+
+class Csv:
+    """progress.csv; a row is whole on the disk before the next begins."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._file = path, path.open("ab", buffering=0)
+
+    @property
+    def text(self) -> str:
+        return self._path.read_text()
+
+    def write(self, row: Row, step: int) -> None:
+        size = os.fstat(self._file.fileno()).st_size
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if not size:
+            writer.writerow(row)
+        writer.writerow("" if x is None else f"{x:.9g}" for x in row.values())
+        data = text.getvalue().encode()
+        try:
+            if self._file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(self._file.fileno())
+        except OSError:
+            self._file.truncate(size)
+            raise
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,1 @@
+"""What operating systems know of: signals, threads, subprocesses, mpirun."""
