@@ -138,7 +138,7 @@ def cost(way: str, size: int) -> float:
             way,
             str(size),
         ],
-        env=mpirun.environment_of(threads=1) | {"GLOO_PORT": port},
+        env=mpirun.environment_for(threads=1) | {"GLOO_PORT": port},
         capture_output=True,
         text=True,
         timeout=300,
@@ -166,7 +166,7 @@ def pace(settings: str, ranks: int) -> Pace:
         command += ["--num_procs", str(ranks)]
         done = subprocess.run(
             command,
-            env=mpirun.environment_of(threads=1),
+            env=mpirun.environment_for(threads=1),
             capture_output=True,
             text=True,
             timeout=1200,

@@ -53,7 +53,7 @@ import json, resource, sys
 from jaxrl.runs import directory, spec
 from jaxrl.training import train
 run = spec.make(*sys.argv[1:3], json.loads(sys.argv[3]))
-path = directory.path_of(run)
+path = directory.run_path(run)
 path.mkdir(parents=True)
 trainer = train.Trainer(run, path, None)
 fill = lambda state, step: trainer.experience.rows[step:].fill(0)

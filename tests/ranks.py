@@ -69,10 +69,10 @@ def say(out: str) -> None:
         "broadcast": listed(mpi.broadcast(tree)),
         "sum": listed(mpi.allreduce_sum(tree)),
         "mean": listed(mpi.allreduce_mean(tree)),
-        "told": mpi.told(b"from 0" if rank == 0 else b"no").decode(),
+        "told": mpi.bcast_bytes(b"from 0" if rank == 0 else b"no").decode(),
         "said": [said.decode() for said in mpi.allgather(b"x" * rank)],
-        "first": mpi.first(rank + 5),
-        "greatest": mpi.greatest(rank, -rank),
+        "first": mpi.bcast_int(rank + 5),
+        "greatest": mpi.allreduce_max(rank, -rank),
     }
     Path(f"{out}.{rank}").write_text(json.dumps(found))
 

@@ -79,7 +79,7 @@ def test_two_variants_of_one_name_are_refused_with_a_way_out():
 
 
 def test_one_name_means_one_type_in_all_algorithms():
-    known = [spec.settings_of(algo) for algo in NAMES]
+    known = [spec.known_settings(algo) for algo in NAMES]
     for name in {name for settings in known for name in settings}:
         hints = {str(x[name].hint) for x in known if name in x}
         assert len(hints) == 1, name

@@ -98,7 +98,7 @@ def test_most_typos_of_one_letter_get_the_right_suggestion(
     rng, right, total = random.Random(0), 0, 0
     while total < 300:
         algo = rng.choice(NAMES)
-        known = spec.settings_of(algo)
+        known = spec.known_settings(algo)
         name = rng.choice(list(known))
         wrong = typo(name, rng)
         if wrong in (*known, "env", "config", "preset", "help"):
@@ -110,7 +110,7 @@ def test_most_typos_of_one_letter_get_the_right_suggestion(
 
 
 def test_a_suggestion_is_a_name_that_has_the_word_in_it_and_nothing_far_off():
-    ppo, vpg = spec.settings_of("ppo"), spec.settings_of("vpg")
+    ppo, vpg = spec.known_settings("ppo"), spec.known_settings("vpg")
     assert suggestion("lr", ppo) == "; did you mean 'pi_lr' or 'vf_lr'?"
     assert suggestion("lr_decya", ppo) == "; did you mean 'lr_decay'?"
     assert suggestion("clip", ppo) == "; did you mean 'clip_ratio'?"
@@ -146,7 +146,7 @@ def test_malformed_commands_are_refused_and_change_nothing(
     rng = random.Random(1)
     for _ in range(300):
         algo = rng.choice(NAMES)
-        known = spec.settings_of(algo)
+        known = spec.known_settings(algo)
         names = [name for name in known if name not in ("out",)]
         name = rng.choice(names)
         value = bad_value(known[name].hint, rng)

@@ -17,7 +17,7 @@ import os, signal
 from jaxrl.cli import interrupt
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-with interrupt.heeded(), interrupt.at_once():
+with interrupt.heeded(), interrupt.immediately():
     try:
         os.kill(os.getpid(), signal.SIGINT)
     except BaseException:
@@ -62,6 +62,6 @@ def test_while_a_command_is_imported_it_ends_the_process():
 def test_one_that_is_ignored_stays_ignored():
     """As in a job of a script's background."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with interrupt.heeded(), interrupt.at_once():
+    with interrupt.heeded(), interrupt.immediately():
         os.kill(os.getpid(), signal.SIGINT)
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN

@@ -39,7 +39,7 @@ def test_a_run_is_listed_with_what_has_become_of_it(tmp_path, monkeypatch, capsy
     assert one["last"] == returns[-1]
     assert one["best"] == max(returns)
     assert one["size"] > 1000
-    with directory.claimed(finished):
+    with directory.locked(finished):
         assert listed(capsys, finished)[str(finished)]["state"] == "running"
     assert listed(capsys, finished)[str(finished)]["state"] == "finished"
 
@@ -112,7 +112,7 @@ def test_listing_does_not_disturb_a_run_that_begins(tmp_path):
     words = [sys.executable, "-c", code, str(path / directory.LOCK)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as looking:
         assert looking.stdout.readline() == "held\n"
-        with directory.claimed(path):
+        with directory.locked(path):
             assert looking.wait() == 0
 
 

@@ -31,7 +31,7 @@ def start(words, ranks=1, **environment):
     """A program in so many processes, as a user would start it."""
     known_here = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
     known_here["PYTHONPATH"] = str(HERE)
-    known = mpirun.environment_of(threads=1) | known_here
+    known = mpirun.environment_for(threads=1) | known_here
     launcher = [mpirun.mpirun(), "-n", str(ranks)] if ranks > 1 else []
     return subprocess.Popen(
         [*launcher, *words],
@@ -188,16 +188,16 @@ def test_the_shares_of_all_ranks_are_the_whole(ranks, num_envs):
     data = OffPolicy(num_envs=num_envs, batch_size=24, start_steps=20, update_every=8)
     shares = [Share(data, rank, ranks) for rank in range(ranks)]
     assert sum(share.batch_size for share in shares) == 24
-    assert sum(share.of_any(10) for share in shares) == 10
-    at_once = shares[0].at_once
+    assert sum(share.split(10) for share in shares) == 10
+    total_envs = shares[0].total_envs
     chosen_by_chance = sum(
         min(max(share.random_actions(taken), 0), num_envs)
-        for taken in range(0, 48, at_once)
+        for taken in range(0, 48, total_envs)
         for share in shares
     )
     assert chosen_by_chance == 20
-    assert shares[0].round_updates % at_once == 0
-    assert 8 <= shares[0].round_updates < 8 + at_once
+    assert shares[0].updates_per_round % total_envs == 0
+    assert 8 <= shares[0].updates_per_round < 8 + total_envs
 
 
 # Runs

@@ -364,9 +364,9 @@ def test_old_checkpoints_and_rows_are_removed(tmp_path, monkeypatch):
 def test_one_process_at_a_time(tmp_path):
     path = tmp_path / "run"
     with (
-        directory.claimed(path),
+        directory.locked(path),
         pytest.raises(UserError, match="another process is writing"),
-        directory.claimed(path),
+        directory.locked(path),
     ):
         raise AssertionError
     assert not path.exists()
@@ -377,7 +377,7 @@ def test_a_second_run_into_one_directory_is_refused(tmp_path):
     before = table(done.directory)
     with pytest.raises(UserError, match=r"jaxrl resume .* --overwrite"):
         train(tmp_path, "vpg", "Pendulum-v1", overwrite=False)
-    with directory.claimed(done.directory), pytest.raises(UserError, match="another"):
+    with directory.locked(done.directory), pytest.raises(UserError, match="another"):
         train(tmp_path, "vpg", "Pendulum-v1", overwrite=True)
     assert table(done.directory) == before
 

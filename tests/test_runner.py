@@ -20,7 +20,7 @@ from jaxrl.experiments import runner
 from jaxrl.experiments.grid import Grid
 from jaxrl.experiments.live_table import Display, Line
 from jaxrl.experiments.runner import Job
-from jaxrl.logging.terminal import Screen
+from jaxrl.logging.terminal import Terminal
 from jaxrl.runs import reading
 
 TESTS = Path(__file__).parent
@@ -149,7 +149,7 @@ def test_a_note_on_the_way_is_no_cause_of_the_end(tmp_path):
     variant.path.mkdir(parents=True)
     job = Job.of(variant)
     job.process, job.state = Ended(7), "running"
-    screen = Screen(100, stream=io.StringIO())
+    screen = Terminal(100, stream=io.StringIO())
     screen.notes(["there is no checkpoint yet; it begins anew"])
     screen.write({"Epoch": 1, "AverageEpRet": 1.0}, 50)
     variant.output.write_text(screen._stream.getvalue())

@@ -231,7 +231,7 @@ def test_the_hopeless_are_pruned_and_a_cut_trial_is_taken_up_again(plan):
     assert bad.cause.startswith("pruned")
     search.ended(bad)
     assert reading.Record(bad.variant.path, RUN).state == "pruned"
-    with directory.claimed(bad.variant.path):
+    with directory.locked(bad.variant.path):
         (bad.variant.path / "config.yaml").touch()
     assert reading.Record(bad.variant.path, RUN).state == "interrupted"  # not any more
     cut = search.more()

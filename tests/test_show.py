@@ -602,7 +602,7 @@ def test_mistakes_end_in_a_sentence_and_leave_nothing(
 )
 def test_only_of_a_run_under_way_more_is_to_come(in_tmp, command, sentence, capsys):
     run = write_run(in_tmp, "ppo", 0, log([], []))
-    with directory.claimed(run):
+    with directory.locked(run):
         assert main([command, str(run)]) == 2
     assert sentence in capsys.readouterr().err
     assert main([command, str(run)]) == 2

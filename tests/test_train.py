@@ -23,11 +23,11 @@ from jaxrl.logging.csv_file import Csv
 from jaxrl.logging.logger import Logger
 from jaxrl.logging.stats import Stats, merge
 from jaxrl.logging.tensorboard import TensorBoard
-from jaxrl.logging.terminal import Screen, clock, table
+from jaxrl.logging.terminal import Terminal, clock, table
 from jaxrl.policy import Policy
 from jaxrl.runs import spec as specs
 from jaxrl.training import acting
-from jaxrl.training.buffers import Ring, unpack
+from jaxrl.training.buffers import HostReplay, unpack
 from jaxrl.types import Box, Discrete, EnvSpec
 
 SMALL_ON = {"steps_per_epoch": 64, "epochs": 2, "hidden": "8"}
@@ -320,9 +320,11 @@ def test_envpool_is_an_extra_that_says_how_to_get_it(tmp_path):
 
 def test_exactly_start_steps_actions_are_random(tmp_path, monkeypatch):
     kept = []
-    insert = Ring.insert
+    insert = HostReplay.insert
     monkeypatch.setattr(
-        Ring, "insert", lambda self, *row: (kept.append(row[1]), insert(self, *row))
+        HostReplay,
+        "insert",
+        lambda self, *row: (kept.append(row[1]), insert(self, *row)),
     )
     constant = np.float32(0.125)
     monkeypatch.setattr(
@@ -374,7 +376,7 @@ def test_the_numpy_policy_chooses_by_the_logits(key):
 
 def test_the_ring_gives_back_what_was_put_in():
     envs = Environments("own_envs:Count-v0", 1, 0, 1000, {"length": 3})
-    ring = Ring(4, envs.spec)
+    ring = HostReplay(4, envs.spec)
     for step in range(6):
         obs = envs.obs.copy()
         action = np.full((1, 1), step / 10, np.float32)
@@ -389,7 +391,7 @@ def test_the_ring_gives_back_what_was_put_in():
 
 
 def test_the_ring_samples_every_filled_row_and_no_other():
-    ring = Ring(10, EnvSpec(1, Box((-1.0,), (1.0,))))
+    ring = HostReplay(10, EnvSpec(1, Box((-1.0,), (1.0,))))
     ring.rows[:, 0] = np.arange(10)
     ring.inserted = 6
     drawn = ring.sample(np.random.default_rng(0), 50, 8)
@@ -405,7 +407,7 @@ def test_merged_statistics_are_those_of_the_pooled_samples():
     parts = [rng.normal(5, 3, size) for size in (1, 0, 7, 100)]
     total = Stats()
     for part in parts:
-        total = merge(total, Stats.of(part))
+        total = merge(total, Stats.from_values(part))
     pooled = np.concatenate(parts)
     assert total.n == 108
     np.testing.assert_allclose(
@@ -435,7 +437,7 @@ def test_the_table_and_the_clock_read_well():
 def test_the_time_left_is_by_the_pace_of_the_last_epochs(monkeypatch):
     now, shown = 0.0, io.StringIO()
     monkeypatch.setattr("jaxrl.logging.terminal.time.perf_counter", lambda: now)
-    screen = Screen(10_000, stream=shown)
+    screen = Terminal(10_000, stream=shown)
     paces = [10, *[100] * 5, *[50] * 5]  # the first epoch compiles
     for epoch, pace in enumerate(paces, 1):
         now += 100 / pace

@@ -53,8 +53,8 @@ def main(arguments: list[str]) -> int:
     options, launcher = _options(own, out), _launcher(own)
     variants = grid.runs(out)
     if "dry_run" in own:
-        at_once = len(variants) if launcher == "slurm" else 0
-        return _describe(variants, options.jobs or at_once)
+        concurrent = len(variants) if launcher == "slurm" else 0
+        return _describe(variants, options.jobs or concurrent)
     if launcher == "slurm":
         summary = slurm.run(grid.name, variants, options, cluster)
     else:

@@ -23,7 +23,7 @@ def heeded() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def at_once() -> Iterator[None]:
+def immediately() -> Iterator[None]:
     """Ends the process. For imports, which may swallow or not survive an exception."""
     with _handled_by(_leave, _raise):
         yield

@@ -61,7 +61,7 @@ def main(argv: list[str] | None = None) -> int:
 def _ran(command: str, rest: list[str]) -> int:
     """Its exit code; what went wrong is told in a sentence."""
     try:
-        with interrupt.at_once():
+        with interrupt.immediately():
             module = importlib.import_module(f"jaxrl.cli.{command}")
         return module.main(rest)
     except BrokenPipeError:  # the reader of our output has seen enough

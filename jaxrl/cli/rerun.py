@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
         changes.setdefault("out", str(record.path.parent.parent))
     text = directory.config_text(record.path)
     run = directory.read(text, **changes)
-    if directory.path_of(run).resolve() == record.path.resolve():
+    if directory.run_path(run).resolve() == record.path.resolve():
         changes["exp_name"] = f"{run.exp_name}-rerun"
         run = directory.read(text, **changes)
     if ranks := running.ranks_to_start(run.num_procs):

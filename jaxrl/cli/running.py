@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxrl.processes import mpirun
-from jaxrl.processes.signals import Stop
+from jaxrl.processes.signals import StopRequest
 from jaxrl.runs.reading import Record
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ def launched(words: list[str], ranks: int, threads: int = 0) -> int:
     """
     share = max(len(os.sched_getaffinity(0)) // ranks, 1)
     given = int(os.environ["NPROC"])  # fewer, where others run beside it
-    job = mpirun.Job(words, ranks, threads or min(share, given))
+    job = mpirun.Launch(words, ranks, threads or min(share, given))
     asked = False
-    with Stop() as stop:
+    with StopRequest() as stop:
         try:
             while (code := job.wait(0.1)) is None:
                 if stop.signal and not asked:

@@ -92,7 +92,7 @@ def value_of_none(name: str, own: Mapping[str, str]) -> str:
     """
     kinds = dict(own)
     for algo in NAMES:
-        for known, setting in spec.settings_of(algo).items():
+        for known, setting in spec.known_settings(algo).items():
             if setting.hint is not bool:
                 kinds[known] = spec.kind(setting.hint)
     if name in kinds:
@@ -121,7 +121,7 @@ def _help(algo: str, preset: str) -> str:
         lines += ["", "jaxrl train sac --help lists every setting of an algorithm"]
         return "\n".join(lines)
     titles = {"run": "the run", "data": "its data", "config": f"the algorithm {algo}"}
-    known = spec.settings_of(algo, preset)
+    known = spec.known_settings(algo, preset)
     lines += [
         "  --env ID",
         "      A gymnasium environment; module:ID imports the module first.",

@@ -29,9 +29,11 @@ def estimate(variants: Sequence[Variant], jobs: int = 0) -> tuple[float, str]:
         seconds.append(left / (pace or ROUGHLY[algo]) + (START if left > 0 else 0))
     largest = max(variant.processes for variant in variants)
     fitting = max(len(os.sched_getaffinity(0)) // largest, 1)
-    at_once = min(jobs or fitting, len(variants))
+    concurrent = min(jobs or fitting, len(variants))
     basis = "by the pace of earlier runs" if exact else "a rough guess: no earlier runs"
-    return max(sum(seconds) / at_once, max(seconds)), f"{at_once} at a time, {basis}"
+    return max(
+        sum(seconds) / concurrent, max(seconds)
+    ), f"{concurrent} at a time, {basis}"
 
 
 def _taken(variant: Variant) -> int:

@@ -264,7 +264,7 @@ def _twice(values: list) -> list:
 @functools.cache
 def hints() -> dict[str, Any]:
     """The type of every setting; one name means the same in all algorithms."""
-    every = [spec.settings_of(algo) for algo in NAMES]
+    every = [spec.known_settings(algo) for algo in NAMES]
     return {name: x.hint for known in every for name, x in known.items()}
 
 

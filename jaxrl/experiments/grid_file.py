@@ -415,7 +415,7 @@ class Reader:
             self.wrong(line, str(error))
 
 
-_known = functools.cache(spec.settings_of)
+_known = functools.cache(spec.known_settings)
 
 
 def _fault_of_env(value: Any) -> str:

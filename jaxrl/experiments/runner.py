@@ -18,7 +18,7 @@ from jaxrl.errors import UserError
 from jaxrl.experiments.live_table import Display, Line
 from jaxrl.experiments.variant import Variant
 from jaxrl.processes import subprocesses
-from jaxrl.processes.signals import Stop
+from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import directory, failures, reading
 
 REFUSED = 2  # the exit code of what would be refused again
@@ -211,7 +211,7 @@ def claimed(
     name: str, variants: Sequence[Variant], options: Options
 ) -> Iterator[list[Job]]:
     """Keeps other runners out of a grid; refuses runs that must not be mixed."""
-    with directory.claimed(Path(options.out) / name):
+    with directory.locked(Path(options.out) / name):
         jobs = [Job.of(variant) for variant in variants]
         if not options.overwrite:
             _refuse_changed(jobs)
@@ -288,7 +288,7 @@ class Runner:
     def go(self) -> Summary:
         """Until all have ended or a signal came; then what became of them."""
         try:
-            with Stop() as stop:
+            with StopRequest() as stop:
                 self._fill()
                 while self._busy(stop.signal):
                     self._step(stop.signal)

@@ -63,7 +63,7 @@ def run(plan: Plan, options: Options) -> Found:
             "'jaxrl[search]'"
         )
     plan.check()
-    with directory.claimed(plan.root):  # leaves nothing where the storage is refused
+    with directory.locked(plan.root):  # leaves nothing where the storage is refused
         search = Search(plan)
     if search.is_over:
         if options.screen:

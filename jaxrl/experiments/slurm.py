@@ -27,7 +27,7 @@ from jaxrl.errors import UserError, suggestion
 from jaxrl.experiments import runner
 from jaxrl.experiments.runner import Board, Job, Options, Summary
 from jaxrl.experiments.variant import Variant
-from jaxrl.processes.signals import Stop
+from jaxrl.processes.signals import StopRequest
 
 POLL = 5.0  # seconds between two questions to Slurm
 USUAL_ARRAY = 1001  # runs at most, where Slurm does not say
@@ -328,7 +328,7 @@ def _live_arrays(queue: Mapping[str, Task]) -> list[str]:
 def _follow(board: Board, folder: Path) -> Summary:
     """Until all have ended; a signal ends the showing and not the runs."""
     asked, queue = float("-inf"), {}
-    with Stop() as stop:
+    with StopRequest() as stop:
         while board.having("waiting", "running") and not stop.signal:
             if time.monotonic() - asked > POLL:
                 with contextlib.suppress(UserError):  # Slurm is busy: ask again later

@@ -60,7 +60,7 @@ class Variant:
 
     @property
     def path(self) -> Path:
-        return directory.path_of(self.run)
+        return directory.run_path(self.run)
 
     @property
     def file(self) -> Path:

@@ -67,7 +67,9 @@ class Logger:
     def store(self, **values: Any) -> None:
         """Adds numbers or arrays of them to the epoch's samples."""
         for name, value in values.items():
-            self._stats[name] = merge(self._stats.get(name, Stats()), Stats.of(value))
+            self._stats[name] = merge(
+                self._stats.get(name, Stats()), Stats.from_values(value)
+            )
 
     def dump(self, step: int) -> Row:
         """Writes the row of this epoch, with None where nothing was stored."""

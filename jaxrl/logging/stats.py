@@ -18,7 +18,7 @@ class Stats:
     max: float = -math.inf
 
     @classmethod
-    def of(cls, values: Any) -> Self:
+    def from_values(cls, values: Any) -> Self:
         x = np.asarray(values, np.float64).ravel()
         if not x.size:
             return cls()

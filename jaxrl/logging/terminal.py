@@ -14,7 +14,7 @@ from jaxrl.processes.mpirun import LIVE, size
 NOTE, EPOCH = "note: ", "epoch "
 
 
-class Screen:
+class Terminal:
     """A table and a live line on a terminal; elsewhere a plain line an epoch."""
 
     def __init__(self, total_steps: int, done: int = 0, stream: Any = None) -> None:

@@ -62,7 +62,7 @@ _watch: Watchdog | None = None
 
 
 @contextlib.contextmanager
-def watched() -> Iterator[None]:
+def watchdog() -> Iterator[None]:
     """While ranks learn together, none may stand still; they leave together."""
     global _watch
     if size() == 1:
@@ -74,15 +74,15 @@ def watched() -> Iterator[None]:
     _watch = None
 
 
-def step() -> None:
+def report_progress() -> None:
     """Says that this rank goes on."""
     if _watch:
-        _watch.step()
+        _watch.report_progress()
 
 
-def excused() -> contextlib.AbstractContextManager[None]:
+def paused() -> contextlib.AbstractContextManager[None]:
     """Around what may take long."""
-    return _watch.excused() if _watch else contextlib.nullcontext()
+    return _watch.paused() if _watch else contextlib.nullcontext()
 
 
 def _main() -> Any:
@@ -99,7 +99,7 @@ def broadcast(tree: Tree) -> Tree:
 
 def _broadcast(leaf: Any) -> np.ndarray:
     values = np.array(leaf, order="C")
-    with excused():
+    with paused():
         _main().Bcast(values.reshape(-1).view(np.uint8))
     return values
 
@@ -112,7 +112,7 @@ def allreduce_sum(tree: Tree) -> Tree:
 def _sum(leaf: Any) -> np.ndarray:
     values = np.asarray(leaf, order="C")
     total = np.empty_like(values)
-    with excused():
+    with paused():
         _main().Allreduce(values, total)
     return total
 
@@ -127,10 +127,10 @@ def statistics(values: Any) -> Stats:
 
     A rank may have none.
     """
-    return pooled({"": Stats.of(values)})[""]
+    return reduce_stats({"": Stats.from_values(values)})[""]
 
 
-def pooled(samples: Mapping[str, Stats]) -> dict[str, Stats]:
+def reduce_stats(samples: Mapping[str, Stats]) -> dict[str, Stats]:
     """The samples of all ranks together, by name; a rank may lack some."""
     if size() == 1:
         return dict(samples)
@@ -150,7 +150,7 @@ def allgather(said: bytes) -> list[bytes]:
     if size() == 1:
         return [said]
     lengths = np.zeros(size(), np.int64)
-    with excused():
+    with paused():
         _main().Allgather(np.array([len(said)], np.int64), lengths)
         everything = np.empty(lengths.sum(), np.uint8)
         _main().Allgatherv(
@@ -160,7 +160,7 @@ def allgather(said: bytes) -> list[bytes]:
     return [everything[end - n : end].tobytes() for n, end in zip(lengths, ends)]  # noqa: B905
 
 
-def told(said: bytes = b"") -> bytes:
+def bcast_bytes(said: bytes = b"") -> bytes:
     """What rank 0 said, on every rank."""
     if size() == 1:
         return said
@@ -168,19 +168,19 @@ def told(said: bytes = b"") -> bytes:
     return _broadcast(np.frombuffer(said.ljust(length)[:length], np.uint8)).tobytes()
 
 
-def first(value: int) -> int:
+def bcast_int(value: int) -> int:
     """Rank 0's value, on every rank."""
     return value if size() == 1 else int(_broadcast(np.int64(value)))
 
 
-def greatest(*values: int) -> list[int]:
+def allreduce_max(*values: int) -> list[int]:
     """Of each value the greatest over ranks."""
     if size() == 1:
         return list(values)
     from mpi4py import MPI
 
     found = np.array(values, np.int64)
-    with excused():
+    with paused():
         _main().Allreduce(MPI.IN_PLACE, found, MPI.MAX)
     return found.tolist()
 
@@ -190,7 +190,7 @@ def gather(rows: np.ndarray) -> np.ndarray | None:
     if size() == 1:
         return rows
     everyone = np.empty((size(), *rows.shape), rows.dtype) if rank() == 0 else None
-    with excused():
+    with paused():
         _main().Gather(np.ascontiguousarray(rows), everyone)
     return None if everyone is None else np.moveaxis(everyone, 0, 1)
 
@@ -202,7 +202,7 @@ def scatter(rows: np.ndarray | None, shape: tuple[int, ...], dtype: Any) -> np.n
         return rows
     own = np.empty(shape, dtype)
     parts = None if rows is None else np.ascontiguousarray(np.moveaxis(rows, 1, 0))
-    with excused():
+    with paused():
         _main().Scatter(parts, own)
     return own
 
@@ -251,7 +251,7 @@ def _mean_of_copies(flat: jax.Array, turn: jax.Array) -> tuple[np.ndarray, jax.A
 
 
 def _allreduce(values: np.ndarray, mean: np.ndarray) -> None:
-    with excused():
+    with paused():
         _communicators().update.Allreduce(values, mean)
     mean /= size()
 

@@ -28,28 +28,28 @@ class Watchdog:
         self._before = (communicator.rank - 1) % communicator.size
         self._after = (communicator.rank + 1) % communicator.size
         self._patience = _patience()
-        self._excuses = 0
+        self._pauses = 0
         self._over = threading.Event()
-        self.step()
+        self.report_progress()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def step(self) -> None:
+    def report_progress(self) -> None:
         """Says that this rank goes on."""
-        self._stepped = time.monotonic()
+        self._last_progress = time.monotonic()
 
     @contextlib.contextmanager
-    def excused(self) -> Iterator[None]:
+    def paused(self) -> Iterator[None]:
         """While it waits for others, or does what may take long."""
-        self._excuses += 1
+        self._pauses += 1
         try:
             yield
         finally:
-            self._excuses -= 1
-            self.step()
+            self._pauses -= 1
+            self.report_progress()
 
     def _idle(self) -> float:
-        return 0.0 if self._excuses else time.monotonic() - self._stepped
+        return 0.0 if self._pauses else time.monotonic() - self._last_progress
 
     def _run(self) -> None:
         heard = looked = time.monotonic()
@@ -71,7 +71,7 @@ class Watchdog:
 
     def end(self) -> None:
         """After all ranks came so far; none may stop telling before."""
-        with self.excused():
+        with self.paused():
             self._comm.Barrier()
         self._over.set()
         self._thread.join()

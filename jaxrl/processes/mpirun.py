@@ -63,7 +63,7 @@ def rank() -> int:
     return _told(RANK, 0) if size() > 1 else 0
 
 
-def alone() -> dict[str, str]:
+def environment_without_ranks() -> dict[str, str]:
     """The environment of a process that a rank starts, and which is none itself."""
     return {k: v for k, v in os.environ.items() if k not in (*SIZE, *RANK, *LOCAL_SIZE)}
 
@@ -192,11 +192,11 @@ def end_all(code: int, why: str) -> NoReturn:
 # Starting ranks
 
 
-class Job:
+class Launch:
     """`jaxrl` with the same words in several processes, under mpirun."""
 
     def __init__(self, words: list[str], ranks: int, threads: int) -> None:
-        environment = environment_of(threads)
+        environment = environment_for(threads)
         environment[LIVE] = str(int(sys.stdout.isatty()))
         command = [mpirun(), "-n", str(ranks), sys.executable, "-m", "jaxrl", *words]
         command += [VERBOSE] if _verbose else []
@@ -253,7 +253,7 @@ class Job:
         self._heard.close()
 
 
-def environment_of(threads: int) -> dict[str, str]:
+def environment_for(threads: int) -> dict[str, str]:
     """Of mpirun, whose ranks have so many threads each."""
     environment = os.environ | OPEN_MPI | dict.fromkeys(THREADS, str(threads))
     if os.geteuid() == 0:

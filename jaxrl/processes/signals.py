@@ -14,7 +14,7 @@ SECONDS = 0.2  # between two questions to all ranks, each of which costs a step'
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
-class Stop:
+class StopRequest:
     """Notes the first such signal; a second Ctrl-C interrupts at once.
 
     A handler that saved by itself could do so in the middle of anything. Ranks read it

@@ -273,7 +273,7 @@ def shared(found: tuple[Saved | None, list[str]]) -> tuple[Saved | None, list[st
     shape = None if rows is None else [len(rows), *rows.shape[2:]]
     plain = saved._replace(rows=None, segments={}) if saved else None
     said = _packed([list(plain) if plain else None, complaints, shape])
-    plain, complaints, shape = _unpacked(mpi.told(said))
+    plain, complaints, shape = _unpacked(mpi.bcast_bytes(said))
     if plain is None:
         return None, complaints
     own = None if shape is None else mpi.scatter(rows, tuple(shape), np.float32)

@@ -32,12 +32,12 @@ WRITTEN = (
 PACKAGES = ("jaxrl", "jax", "jaxlib", "flax", "optax", "gymnasium", "mujoco", "numpy")
 
 
-def path_of(run: Run) -> Path:
+def run_path(run: Run) -> Path:
     return Path(run.out) / run.exp_name / f"{run.exp_name}_s{run.seed}"
 
 
 @contextlib.contextmanager
-def claimed(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Keeps all other processes out; leaves nothing where nothing was begun."""
     made = [p for p in (path, *path.parents) if not os.path.exists(p)]
     lock = _lock(path)
@@ -132,7 +132,7 @@ def clear(path: Path) -> None:
     _remove(_entries(path))
 
 
-def begin_anew(path: Path) -> None:
+def reset(path: Path) -> None:
     """Removes what a run wrote; its settings stay, and whatever a user put there."""
     _remove([path / name for name in WRITTEN if (path / name).exists()])
 
@@ -178,7 +178,7 @@ def read(text: str, **changes: Any) -> Run:
     return make(algo, env, given)
 
 
-def longer(run: Run, steps: int) -> Run:
+def with_total_steps(run: Run, steps: int) -> Run:
     """With another end; a decay that ended with the run ends with the longer one."""
     given = settings(run)
     own = {name: given[name] for name in OWN if name in given} | given["settings"]
@@ -187,7 +187,7 @@ def longer(run: Run, steps: int) -> Run:
     return make(run.algo, run.env, own | {"steps": steps})
 
 
-def later_end(run: Run, config: str) -> int | None:
+def extended_steps(run: Run, config: str) -> int | None:
     """The steps in a config.yaml that describes the run made longer; else none."""
     try:
         now = read(config)
@@ -195,16 +195,16 @@ def later_end(run: Run, config: str) -> int | None:
         return None
     if now.steps <= run.total_steps:
         return None
-    same = settings(longer(run, now.steps)) == settings(now)
+    same = settings(with_total_steps(run, now.steps)) == settings(now)
     return now.steps if same else None
 
 
-def description(described: dict[str, Any]) -> str:
+def config_yaml(described: dict[str, Any]) -> str:
     """The text of config.yaml."""
     return yaml.safe_dump(described, sort_keys=False)
 
 
-def described(run: Run) -> dict[str, Any]:
+def description(run: Run) -> dict[str, Any]:
     """Everything that determines the run, and what it ran on."""
     machine = {
         "system": platform.platform(),
@@ -281,16 +281,16 @@ def save_model(
     shutil.rmtree(old, ignore_errors=True)
 
 
-def film_of(run: Path, step: int) -> Path:
+def video_path(run: Path, step: int) -> Path:
     """The film of that step's model; names of films sort as their steps do."""
     return run / "videos" / f"step-{step:09}.mp4"
 
 
-def forget_after(run: Path, step: int) -> None:
+def prune_after(run: Path, step: int) -> None:
     """Removes models and films of later steps: they may not come again as they were."""
     for model in (run / "models").glob("*"):
         if model.name.isdecimal() and int(model.name) > step:
             shutil.rmtree(model)
     for film in (run / "videos").glob("step-*.mp4"):
-        if film.name > film_of(run, step).name:
+        if film.name > video_path(run, step).name:
             film.unlink()

@@ -76,7 +76,7 @@ class Run:
             return -(-self.steps // per_epoch) * per_epoch
         return self.steps
 
-    def keeps_model_of(self, epoch: int) -> bool:
+    def keeps_model(self, epoch: int) -> bool:
         """Whether the model of this epoch stays, under its step."""
         epochs = -(-self.total_steps // self.data.steps_per_epoch)
         every = -(-epochs // self.keep_models) if self.keep_models else 0
@@ -117,7 +117,7 @@ def documented(cls: type) -> dict[str, str]:
     }
 
 
-def settings_of(algo: str, preset_name: str = "default") -> dict[str, Setting]:
+def known_settings(algo: str, preset_name: str = "default") -> dict[str, Setting]:
     """All names that a run of `algo` can set, with the preset's defaults."""
     module = algos.get(algo)
     config, data = (
@@ -148,7 +148,7 @@ def make(
     if not isinstance(algo, str) or not isinstance(env, str):
         raise UserError(f"algo and env are names, got {algo!r} and {env!r}")
     try:
-        known = settings_of(algo, preset_name)
+        known = known_settings(algo, preset_name)
     except ValueError as error:
         raise UserError(str(error)) from None
     faults = [fault(algo, name, x, known) for name, x in given.items()]

@@ -51,7 +51,7 @@ class Rollout:
             place[: self.filled] = values
 
 
-class Ring:
+class HostReplay:
     """The last `capacity` transitions, a row of floats each: one gather samples them.
 
     A row is obs, action, reward, next_obs, terminated. Memory is taken as it fills.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from jaxrl.errors import UserError
 from jaxrl.processes import mpirun
-from jaxrl.processes.signals import Stop
+from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import directory
 from jaxrl.runs.spec import Run
 from jaxrl.show import video
@@ -26,24 +26,24 @@ def rehearse(run: Run) -> None:
     """Refuses, before it starts, a run that could not be filmed here."""
     given = json.dumps([run.env, run.env_kwargs])
     try:
-        _run(["-c", REHEARSAL, given], Stop())
+        _run(["-c", REHEARSAL, given], StopRequest())
     except UserError as error:
         raise UserError(f"--video_every cannot film here: {error}") from None
 
 
-def film(run: Path, step: int, stop: Stop) -> bytes | None:
+def film(run: Path, step: int, stop: StopRequest) -> bytes | None:
     """Films the model that is kept of a step; a preview of it, as a GIF.
 
     None if a signal came first: then there is no film yet.
     """
-    output = directory.film_of(run, step)
+    output = directory.video_path(run, step)
     output.parent.mkdir(exist_ok=True)
     words = ["-m", "jaxrl", "video", run, "--checkpoint", step, "-o", output]
     _run(list(map(str, words)), stop)
     return video.preview(output) if output.exists() else None
 
 
-def _run(words: list[str], stop: Stop) -> None:
+def _run(words: list[str], stop: StopRequest) -> None:
     """Python, to its end or a signal; refused with its last line, if it failed."""
     with subprocess.Popen(
         [sys.executable, "-P", *words],
@@ -53,7 +53,8 @@ def _run(words: list[str], stop: Stop) -> None:
         text=True,
         errors="replace",
         # It finds the modules that this process finds, and no others.
-        env=mpirun.alone() | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        env=mpirun.environment_without_ranks()
+        | {"PYTHONPATH": os.pathsep.join(sys.path)},
         process_group=0,  # so that Ctrl-C comes from us, and once
     ) as process:
         try:
@@ -65,7 +66,7 @@ def _run(words: list[str], stop: Stop) -> None:
         raise UserError(reason or f"it ended with code {process.returncode}")
 
 
-def _last_words(process: subprocess.Popen, stop: Stop) -> str:
+def _last_words(process: subprocess.Popen, stop: StopRequest) -> str:
     """What it has written to stderr by its end, which a signal hastens."""
     hastened = False
     while True:

@@ -16,7 +16,7 @@ from jaxrl.training.buffers import unpack
 from jaxrl.types import Algorithm, Metrics, Pmean, identity
 
 
-def replayed(algo: Algorithm, obs_size: int) -> Learn:
+def scan_updates(algo: Algorithm, obs_size: int) -> Learn:
     """Updates on the ring's rows [updates, batch, width], one after another."""
 
     def learn(state: Any, rows: jax.Array, pmean: Pmean) -> tuple[Any, Metrics]:
@@ -26,7 +26,7 @@ def replayed(algo: Algorithm, obs_size: int) -> Learn:
     return learn
 
 
-class Learned(NamedTuple):
+class UpdateResult(NamedTuple):
     """What a call of the learner comes to."""
 
     state: Any
@@ -85,7 +85,7 @@ class Learner:
         """Whether it is compiled, waiting for so long if not."""
         return self._compiled.wait(seconds)
 
-    def __call__(self, state: Any, batch: Any) -> Learned:
+    def __call__(self, state: Any, batch: Any) -> UpdateResult:
         self._compiled.wait()
         if self._error:
             raise self._error
@@ -93,7 +93,7 @@ class Learner:
         state, (metrics, finite), prints = self._program(state, parts)
         values = {name: np.asarray(value) for name, value in metrics.items()}
         prints = None if prints is None else np.atleast_1d(prints)
-        return Learned(state, values, bool(np.all(finite)), prints)
+        return UpdateResult(state, values, bool(np.all(finite)), prints)
 
 
 def _give_memory_back() -> None:

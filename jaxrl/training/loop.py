@@ -24,13 +24,13 @@ from jaxrl.logging.logger import Logger, Row, rows_of
 from jaxrl.logging.wandb import Wandb
 from jaxrl.parallel import mpi
 from jaxrl.parallel.devices import Devices
-from jaxrl.processes.signals import Stop
+from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import checkpoint
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.spec import Run
 from jaxrl.training.acting import Actor
-from jaxrl.training.buffers import Ring, Rollout
-from jaxrl.training.learner import Learner, replayed
+from jaxrl.training.buffers import HostReplay, Rollout
+from jaxrl.training.learner import Learner, scan_updates
 from jaxrl.training.records import Records
 from jaxrl.training.share import Share
 from jaxrl.types import OffPolicy, OnPolicy
@@ -69,7 +69,7 @@ class Trainer:
             if run.wandb and self.share.rank == 0:
                 Wandb.refuse_absence()
             self.envs = self._environments(self.data.num_envs, env_seed)
-            self.tests = self.share.of_any(self.data.num_test_episodes)
+            self.tests = self.share.split(self.data.num_test_episodes)
             self.test_envs = self._environments(1, test_seed) if self.tests else None
             config = checks.config(run.config, self.algo.Config)
             key = jax.random.key(init_seed)
@@ -94,15 +94,15 @@ class Trainer:
     def _learner(self) -> Learner:
         spec, data = self.envs.spec, self.data
         if isinstance(data, OnPolicy):
-            self.experience: Rollout | Ring
+            self.experience: Rollout | HostReplay
             self.experience = Rollout(self.share.rollout_steps, data.num_envs, spec)
             example = (self.state, self.experience.data)
             return Learner(self.algo.update, *example, 1, self.devices)
-        self.experience = Ring(self.share.replay_size, spec)
+        self.experience = HostReplay(self.share.replay_size, spec)
         width = self.experience.rows.shape[1]
-        shape = (self.share.round_updates, self.share.batch_size, width)
+        shape = (self.share.updates_per_round, self.share.batch_size, width)
         batch = jax.ShapeDtypeStruct(shape, np.float32)
-        learn = replayed(self.algo, spec.obs_size)
+        learn = scan_updates(self.algo, spec.obs_size)
         return Learner(learn, self.state, batch, 1, self.devices)
 
     # From beginning to end
@@ -127,9 +127,9 @@ class Trainer:
         if self.screen:
             self.screen.notes(notes)
         self._start = self._epoch_start = time.perf_counter()
-        agree = mpi.greatest if self.share.ranks > 1 else None
+        agree = mpi.allreduce_max if self.share.ranks > 1 else None
         try:
-            with Stop(agree) as self.stop, mpi.watched():
+            with StopRequest(agree) as self.stop, mpi.watchdog():
                 self._loop()
         finally:
             self._close()
@@ -146,19 +146,19 @@ class Trainer:
         rank = 0 if isinstance(self.data, OnPolicy) else 1  # a scan stacks metrics
         names = columns(self.learner.metrics, rank, self.data.num_test_episodes)
         history = rows_of(saved.progress if saved else "")
-        self.logger = Logger(*names, history, mpi.pooled)
+        self.logger = Logger(*names, history, mpi.reduce_stats)
         if saved:
             self.logger.restore(self._samples)
 
     def _loop(self) -> None:
         total = self.run.total_steps
         if self.epoch and self.taken == self._epoch_taken:
-            with mpi.excused():
+            with mpi.paused():
                 self._film()  # if a signal came before it was done
         while self.taken < total or self.owes_update:
             if self.stop.reached():
                 return self._save_checkpoint()
-            mpi.step()
+            mpi.report_progress()
             if not self.owes_update:
                 self._step()
                 self.owes_update = self._update_is_due()
@@ -175,7 +175,7 @@ class Trainer:
         data = self.data
         if isinstance(data, OnPolicy):
             return self.taken % data.steps_per_epoch == 0
-        due = self.taken % self.share.round_updates == 0
+        due = self.taken % self.share.updates_per_round == 0
         return due and self.taken >= data.update_after
 
     def _epoch_is_over(self) -> bool:
@@ -186,7 +186,7 @@ class Trainer:
     def _wait_for_the_compiler(self) -> bool:
         """Whether it is done, in all ranks; not, if a signal came first."""
         while True:
-            (waiting,) = mpi.greatest(int(not self.learner.ready(0.1)))
+            (waiting,) = mpi.allreduce_max(int(not self.learner.ready(0.1)))
             if not waiting:
                 return True
             if self.stop.agreed():
@@ -218,7 +218,7 @@ class Trainer:
         self.experience.insert(obs, action, self._stepped(action))
         self._spent["ActSeconds"] += acted - start
         self._spent["EnvSeconds"] += time.perf_counter() - acted
-        self.taken += self.share.at_once
+        self.taken += self.share.total_envs
         if self.screen:
             self.screen.progress(self.taken)
 
@@ -251,7 +251,7 @@ class Trainer:
         if isinstance(self.experience, Rollout):
             return self.experience.take()
         assert isinstance(self.data, OffPolicy)
-        shape = (self.share.round_updates, self.share.batch_size)
+        shape = (self.share.updates_per_round, self.share.batch_size)
         return self.experience.sample(self.batch_rng, *shape)
 
     # The end of an epoch
@@ -267,9 +267,9 @@ class Trainer:
         if "LearningRate" not in log.stored:
             log.store(LearningRate=_learning_rate(self.run.config))
         if self.on_epoch:
-            with mpi.excused():
+            with mpi.paused():
                 log.store_own(self.on_epoch(self.state, self.taken) or {})
-        with mpi.excused():
+        with mpi.paused():
             self._save_model(log.dump(self.taken))
             self._film()
         self._epoch_start, self._epoch_taken = time.perf_counter(), self.taken
@@ -288,7 +288,7 @@ class Trainer:
         if self.test_envs is None:
             return
         while len(self.test_envs.finished) < self.tests:
-            mpi.step()
+            mpi.report_progress()
             self.test_envs.step(self.actor(self.test_envs.obs))
         episodes = self.test_envs.take_finished()
         self.logger.store(TestEpRet=[e.returned for e in episodes])
@@ -299,7 +299,7 @@ class Trainer:
         score = row.get("AverageTestEpRet", row["AverageEpRet"])
         better = score is not None and score > self.best
         last = self.taken >= self.run.total_steps
-        kept = self.run.keeps_model_of(self.epoch)
+        kept = self.run.keeps_model(self.epoch)
         if not (better or last or kept) and self.epoch % self.data.save_freq:
             return
         self.best = max(self.best, score if score is not None else -np.inf)
@@ -324,7 +324,7 @@ class Trainer:
         return self.records.checkpoint_is_affordable(seconds)
 
     def _save_checkpoint(self) -> None:
-        ring = self.experience if isinstance(self.experience, Ring) else None
+        ring = self.experience if isinstance(self.experience, HostReplay) else None
         rows, first = ring.since(self._kept_rows) if ring else (None, 0)
         if ring and rows is not None:
             self._kept_rows = ring.inserted

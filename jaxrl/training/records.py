@@ -14,11 +14,11 @@ from jaxrl.errors import UserError
 from jaxrl.logging.csv_file import Csv
 from jaxrl.logging.logger import Logger
 from jaxrl.logging.tensorboard import TensorBoard
-from jaxrl.logging.terminal import Screen
+from jaxrl.logging.terminal import Terminal
 from jaxrl.logging.wandb import Wandb
 from jaxrl.parallel import mpi
 from jaxrl.processes import mpirun
-from jaxrl.processes.signals import Stop
+from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import checkpoint, directory, reading
 from jaxrl.runs.checkpoint import Saved, Store
 from jaxrl.runs.spec import Run
@@ -42,17 +42,17 @@ class Records:
         self._run, self._path = run, path
         self._writes = mpi.rank() == 0
         self._wandb: Wandb | None = None
-        self.screen: Screen | None = None
+        self.screen: Terminal | None = None
         if self._writes:
             self._open_files(step, logger, origin)
         if screen and mpirun.speaks():  # after the disk, so that nothing is promised
-            self.screen = Screen(run.total_steps, step)
+            self.screen = Terminal(run.total_steps, step)
             logger.add_sink(self.screen)
 
     def _open_files(self, step: int, logger: Logger, origin: Saved | None) -> None:
-        path, described = self._path, directory.described(self._run)
-        self._config = directory.description(described)
-        directory.forget_after(path, step)
+        path, described = self._path, directory.description(self._run)
+        self._config = directory.config_yaml(described)
+        directory.prune_after(path, step)
         checkpoint.replace(path / "config.yaml", self._config)
         progress = origin.progress if origin else ""
         checkpoint.replace(path / "progress.csv", progress)
@@ -79,9 +79,9 @@ class Records:
             place = self._path / "models" / name
             directory.save_model(place, self._run, spec, policy, step)
 
-    def film(self, step: int, stop: Stop) -> None:
+    def film(self, step: int, stop: StopRequest) -> None:
         """Of the model just saved, unless there is one already."""
-        film = directory.film_of(self._path, step)
+        film = directory.video_path(self._path, step)
         if not self._writes or film.exists():
             return
         try:
@@ -99,7 +99,7 @@ class Records:
 
     def checkpoint_is_affordable(self, seconds: float) -> bool:
         """After so long a run, by the first rank's disk; the same for all."""
-        return bool(mpi.first(self._writes and self._store.affordable(seconds)))
+        return bool(mpi.bcast_int(self._writes and self._store.affordable(seconds)))
 
     def save_checkpoint(
         self,
@@ -113,12 +113,12 @@ class Records:
             return
         content = content | {"wandb": self._wandb.id if self._wandb else None}
         saved = Saved(content, self._config, self._csv.text, rows, first)
-        with mpi.excused():
+        with mpi.paused():
             self._store.save(saved, capacity)
 
     def wait_for_the_disk(self) -> None:
         if self._writes:
-            with mpi.excused():
+            with mpi.paused():
                 self._store.wait()
 
     def close(self) -> None:

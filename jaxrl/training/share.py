@@ -14,11 +14,11 @@ class Share:
     ranks: int = 1
 
     @property
-    def at_once(self) -> int:
+    def total_envs(self) -> int:
         """Environments in all, and so the steps that one step of each makes."""
         return self.data.num_envs * self.ranks
 
-    def of_any(self, count: int) -> int:
+    def split(self, count: int) -> int:
         """Of things that need not be as many for each rank."""
         return count // self.ranks + (self.rank < count % self.ranks)
 
@@ -34,7 +34,7 @@ class Share:
     @property
     def rollout_steps(self) -> int:
         """Of each environment."""
-        steps, count = self.data.steps_per_epoch, self.at_once
+        steps, count = self.data.steps_per_epoch, self.total_envs
         if steps % count:
             raise ValueError(
                 f"steps_per_epoch is {steps}, but {count} environments must share the "
@@ -61,10 +61,10 @@ class Share:
         return max(self.data.replay_size // self.ranks, 1)
 
     @property
-    def round_updates(self) -> int:
+    def updates_per_round(self) -> int:
         """As many as the steps in all since the round before."""
         assert isinstance(self.data, OffPolicy)
-        return -(-self.data.update_every // self.at_once) * self.at_once
+        return -(-self.data.update_every // self.total_envs) * self.total_envs
 
     def random_actions(self, taken: int) -> int:
         """Of the next step, how many environments' actions are by chance, or more.

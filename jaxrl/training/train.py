@@ -17,7 +17,7 @@ def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Res
 
     `on_epoch(state, step)` may return metrics to log in that epoch's row.
     """
-    path = directory.path_of(run)
+    path = directory.run_path(run)
     with _claimed(path):
         if mpi.rank() == 0 and not run.overwrite:
             directory.refuse_run(path)
@@ -31,7 +31,7 @@ def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Res
 
 def _claimed(path: Path) -> contextlib.AbstractContextManager[None]:
     """By rank 0, which alone writes there, unless another fails and says why."""
-    return directory.failure_noted(path) if mpi.rank() else directory.claimed(path)
+    return directory.failure_noted(path) if mpi.rank() else directory.locked(path)
 
 
 def resume(
@@ -55,11 +55,11 @@ def resume(
         if saved and steps is not None:
             _refuse_other_end(path, run, saved, steps, complaints)
         end = _end(run, saved, config) if steps is None else steps
-        longer = run if end is None else directory.longer(run, end)
+        longer = run if end is None else directory.with_total_steps(run, end)
         trainer = Trainer(longer, path, on_epoch)
         notes = [*complaints, *_notes(longer, saved, config)]
         if saved is None and mpi.rank() == 0:
-            directory.begin_anew(path)
+            directory.reset(path)
         return trainer.start(saved, screen, notes)
 
 
@@ -67,7 +67,7 @@ def _end(run: Run, saved: Saved | None, config: str) -> int | None:
     """Where a run that is complete was going on to when it was killed."""
     if saved is None or not is_complete(run, saved):
         return None
-    return directory.later_end(run, config)
+    return directory.extended_steps(run, config)
 
 
 def _refuse_other_end(
