@@ -72,7 +72,7 @@ def test_gae_equals_the_discounted_sum_of_td_errors(seed, gamma, lam):
 def test_gae_with_lam_one_equals_reward_to_go_minus_value(seed, gamma):
     batch, value, next_value = random_rollout(seed)
     last = np.array(batch.terminated | batch.truncated)
-    last[-1] = True  # the rollout ends, and V(s′) stands for what would follow
+    last[-1] = True  # the rollout ends; V(s′) replaces the later rewards
     following = jnp.roll(value, -1, axis=0)  # within an episode s′ is the next s
     next_value = jnp.where(last, next_value, following)
     got = returns.gae(batch, value, next_value, gamma, lam=1.0)
