@@ -1,4 +1,4 @@
-"""Refusals at the door: what was asked, the rule it meets, and what to do."""
+"""Input validation: specs, batches and settings."""
 
 import typing
 from typing import Annotated, Any, Literal, TypeVar
@@ -13,31 +13,32 @@ T = TypeVar("T")
 
 
 def spec(spec: EnvSpec, algo: str, needs: Literal["any", "bounded"]) -> None:
-    """Refuses, in one sentence, a space that the algorithm cannot act in."""
+    """Raises an error for an action space that the algorithm does not support."""
     if not isinstance(spec, EnvSpec):
         raise TypeError(
-            f"{algo}.init takes a jaxrl.types.EnvSpec, got a {type(spec).__module__}."
+            f"{algo}.init expects a jaxrl.types.EnvSpec, got a {type(spec).__module__}."
             f"{type(spec).__name__}; make one with jaxrl.envs.spec_of(env)"
         )
     if needs == "any":
         return
     if isinstance(spec.action, Discrete):
         raise ValueError(
-            f"{algo} cannot choose among {spec.action.n} discrete actions: it needs a "
-            "bounded Box action space; use vpg, trpo or ppo"
+            f"{algo} needs a bounded Box action space, but the environment has "
+            f"{spec.action.n} discrete actions; use vpg, trpo or ppo"
         )
     if not spec.action.bounded:
         raise ValueError(
-            f"{algo} acts between bounds, but the action space is {spec.action}; wrap "
-            "the environment in one with bounds, or use vpg, trpo or ppo"
+            f"{algo} needs bounded actions, but the action space is {spec.action}; "
+            "wrap the environment to bound them, or use vpg, trpo or ppo"
         )
 
 
 def batch(batch: Transition, algo: str, axes: tuple[str, ...]) -> None:
-    """Refuses a batch whose leading axes are not `axes`: ("T", "N") or ("B",)."""
+    """Raises an error unless the leading axes are `axes`: ("T", "N") or ("B",)."""
     if not isinstance(batch, Transition):
         raise TypeError(
-            f"{algo}.update takes a jaxrl.types.Transition, got {type(batch).__name__}"
+            f"{algo}.update expects a jaxrl.types.Transition, got "
+            f"{type(batch).__name__}"
         )
     shapes = {name: np.shape(x) for name, x in batch._asdict().items()}
     lead, rank = shapes["reward"], len(axes)
@@ -51,24 +52,24 @@ def batch(batch: Transition, algo: str, axes: tuple[str, ...]) -> None:
     if faults or len(lead) != rank or 0 in lead:
         faults = faults or [f"reward has shape {lead}"]
         raise ValueError(
-            f"{algo}.update takes transitions [{', '.join(axes)}], at least one, with "
-            f"`obs` and `next_obs` [{', '.join((*axes, 'obs_size'))}] and a number for "
-            f"each reward and flag, but {' and '.join(faults)}"
+            f"{algo}.update expects at least one transition, with leading axes "
+            f"[{', '.join(axes)}] of all fields and `obs` and `next_obs` "
+            f"[{', '.join((*axes, 'obs_size'))}], but {' and '.join(faults)}"
         )
 
 
 def _ranks(name: str, lead: int) -> tuple[int, ...]:
-    """Ranks that a field may have: discrete actions are numbers, real ones vectors."""
+    """Allowed ranks of a field: discrete actions are scalars, real ones vectors."""
     if name == "action" and lead == 2:
         return (lead, lead + 1)
     return (lead + 1,) if name in ("obs", "next_obs", "action") else (lead,)
 
 
 def config(config: T, cls: type[T]) -> T:
-    """`config` with its ranges checked and its leaves as arrays of their own.
+    """Checks the ranges of `config` and returns it with its leaves as new arrays.
 
-    All that is wrong is said at once. Values under a trace (a `vmap` over settings)
-    have no value yet and pass.
+    The error lists all invalid settings. Traced values (in a `vmap` over settings) are
+    not checked.
     """
     if not isinstance(config, cls):
         raise TypeError(
@@ -84,7 +85,7 @@ def config(config: T, cls: type[T]) -> T:
     ]
     if faults:
         raise ValueError(f"{_name(cls)}: " + "; ".join(faults))
-    # Copies: a donated state must not take the caller's arrays with it.
+    # Copies, because donating the state would delete the caller's arrays.
     return jax.tree.map(lambda leaf: jnp.array(leaf, float), cls(**values))
 
 
@@ -142,5 +143,5 @@ def _plain(value: Any) -> Any:
 
 
 def _name(cls: type) -> str:
-    """How a user writes the class: `sac.Config`."""
+    """The class as a user writes it: `sac.Config`."""
     return f"{cls.__module__.rpartition('.')[2]}.{cls.__qualname__}"

@@ -16,7 +16,7 @@ ALLOWED = {
     "spaces": set(),
     "types": {"settings", "spaces"},
     "checks": {"types"},
-    "maths": {"types", "settings"},
+    "maths": {"types", "settings", "policy"},
     "algos": {"types", "settings", "checks", "maths"},
     "envs": {"spaces"},
     "policy": {"spaces"},

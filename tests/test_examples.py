@@ -1,4 +1,4 @@
-"""The README's code and the examples run as they stand."""
+"""The code in the README and the examples runs."""
 
 import re
 import subprocess

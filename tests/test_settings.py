@@ -296,13 +296,13 @@ def test_a_box_is_bounded_if_all_its_bounds_are_finite():
 @pytest.mark.parametrize(
     ("low", "high", "message"),
     [
-        ((0.0, 0.0), (1.0,), "as many low as high bounds, got 2 and 1"),
-        ((1.0,), (0.0,), "each low bound must be below its high one"),
-        ((0.0, 1.0), (1.0, 1.0), "each low bound must be below its high one"),
-        ((math.nan,), (1.0,), "each low bound must be below its high one"),
+        ((0.0, 0.0), (1.0,), "got 2 and 1"),
+        ((1.0,), (0.0,), "below"),
+        ((0.0, 1.0), (1.0, 1.0), "below"),
+        ((math.nan,), (1.0,), "below"),
     ],
 )
-def test_bounds_that_bound_nothing_are_refused(low, high, message):
+def test_invalid_box_bounds_are_rejected(low, high, message):
     with pytest.raises(ValueError, match=message):
         Box(low, high)
 

@@ -616,7 +616,7 @@ def test_a_damaged_model_is_named(trained, tmp_path, in_tmp, command, capsys):
     (run / "models" / "last" / "policy.npz").write_bytes(b"broken")
     assert main([command, str(run)]) == 2
     error = capsys.readouterr().err
-    assert error.endswith("policy.npz holds no policy, or a damaged one\n")
+    assert "policy.npz is damaged" in error
 
 
 def test_an_environment_that_has_changed_is_named(trained, tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""The algorithms: each a module of pure functions, whole in its own file.
+"""The algorithms, each a module of pure functions in one file.
 
 from jaxrl.algos import sac
 state = sac.init(jax.random.key(0), spec)

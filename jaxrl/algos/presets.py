@@ -1,7 +1,7 @@
-"""Settings known by a name; the defaults in each algorithm's file are the other one.
+"""Named sets of settings that replace the defaults in the algorithms' files.
 
-`spinup` are the defaults of Spinning Up 0.2: the same hyperparameters, and neither
-observations nor returns normalised.
+`spinup` has the hyperparameters of Spinning Up 0.2, without normalisation of
+observations and returns.
 """
 
 import math
@@ -15,13 +15,13 @@ PLAIN: dict[str, Any] = {
     "normalize_returns": False,
     "initializer": "uniform",
 }
-FRESH = OnPolicy(steps_per_epoch=4000, epochs=50)
-REPLAYED = OffPolicy(steps_per_epoch=4000, epochs=100, batch_size=100)
+ON_POLICY = OnPolicy(steps_per_epoch=4000, epochs=50)
+OFF_POLICY = OffPolicy(steps_per_epoch=4000, epochs=100, batch_size=100)
 
 PRESETS: dict[str, dict[str, tuple[Any, OnPolicy | OffPolicy]]] = {
     "spinup": {
-        "vpg": (vpg.Config(pi_lr=3e-4, **PLAIN), FRESH),
-        "trpo": (trpo.Config(**PLAIN), FRESH),
+        "vpg": (vpg.Config(pi_lr=3e-4, **PLAIN), ON_POLICY),
+        "trpo": (trpo.Config(**PLAIN), ON_POLICY),
         "ppo": (
             ppo.Config(
                 lam=0.97,
@@ -35,17 +35,17 @@ PRESETS: dict[str, dict[str, tuple[Any, OnPolicy | OffPolicy]]] = {
                 max_grad_norm=math.inf,
                 **PLAIN,
             ),
-            FRESH,
+            ON_POLICY,
         ),
-        "ddpg": (ddpg.Config(), REPLAYED),
-        "td3": (td3.Config(pi_lr=1e-3, q_lr=1e-3), REPLAYED),
-        "sac": (sac.Config(lr=1e-3, alpha=0.2, learn_alpha=False), REPLAYED),
+        "ddpg": (ddpg.Config(), OFF_POLICY),
+        "td3": (td3.Config(pi_lr=1e-3, q_lr=1e-3), OFF_POLICY),
+        "sac": (sac.Config(lr=1e-3, alpha=0.2, learn_alpha=False), OFF_POLICY),
     }
 }
 
 
 def preset(name: str, algo: str) -> tuple[Any, OnPolicy | OffPolicy]:
-    """The `Config` and the way of gathering data that `name` means for `algo`."""
+    """The `Config` and the `OnPolicy` or `OffPolicy` of preset `name` for `algo`."""
     if name not in PRESETS:
         raise ValueError(
             f"there is no preset {name!r}; choose {', '.join(PRESETS)}, or none for "
