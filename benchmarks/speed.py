@@ -1,4 +1,4 @@
-"""Training speed beside Stable-Baselines3 and SBX, in turns on one machine.
+"""Training speed compared with Stable-Baselines3 and SBX, in turns on one machine.
 
     python benchmarks/speed.py --peers sb3,sbx            # everything: hours
     python benchmarks/speed.py --only SAC --cores 1       # jaxrl alone, on one core
