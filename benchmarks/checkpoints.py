@@ -21,7 +21,7 @@ from jaxrl.runs import checkpoint, spec
 from jaxrl.training import buffers, loop, train
 
 
-class Full(buffers.Ring):
+class Full(buffers.HostReplay):
     """A replay buffer that is full from the beginning."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -59,7 +59,7 @@ def main() -> None:
     written: list[float] = []
     record_seconds(train.Trainer, "_save_checkpoint", waited)
     record_seconds(checkpoint.Store, "_write", written)
-    loop.Ring = Full
+    loop.HostReplay = Full
     with tempfile.TemporaryDirectory() as out:
         settings = {"out": out, "epochs": given.epochs, "num_test_episodes": 0}
         settings |= {"start_steps": 0, "update_after": 0}
