@@ -19,15 +19,16 @@ import numpy as np
 
 from jaxrl.errors import UserError, differences
 from jaxrl.experiments import runner
-from jaxrl.experiments.runner import Job, Options
+from jaxrl.experiments.job import Job, Stop
+from jaxrl.experiments.runner import Options
 from jaxrl.experiments.search_file import PRUNERS, Plan, Range, one_word
 from jaxrl.experiments.variant import Variant
-from jaxrl.runs import directory, reading
+from jaxrl.runs import directory, reading, status
 
 LAST = 5  # epochs over which a trial's returns are averaged
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """What a search came to."""
 
     settings: dict[str, Any]
@@ -55,7 +56,7 @@ def _word(value: Any) -> str:
     return shlex.quote(text)
 
 
-def run(plan: Plan, options: Options) -> Found:
+def run(plan: Plan, options: Options) -> SearchResult:
     """Until all trials are made, or a signal came."""
     if importlib.util.find_spec("optuna") is None:
         raise UserError(
@@ -68,11 +69,11 @@ def run(plan: Plan, options: Options) -> Found:
     if search.is_over:
         if options.screen:
             print(f"{plan.name}: all {search.begun} trials are made already")
-        return search.found()
+        return search.result()
     summary = runner.run(plan.name, [], options, search, plan.most)
-    if summary.stopped_by and not search.has_found:
-        return Found({}, math.nan, plan.root, {}, summary.stopped_by)
-    return search.found()._replace(stopped_by=summary.stopped_by)
+    if summary.stopped_by and not search.has_result:
+        return SearchResult({}, math.nan, plan.root, {}, summary.stopped_by)
+    return search.result()._replace(stopped_by=summary.stopped_by)
 
 
 def _sampler(name: str) -> Any:
@@ -139,7 +140,7 @@ class Search:
         self._refuse_another_search()
         self._trials: dict[str, Any] = {}
         self._reported: dict[str, int] = {}
-        self._cut = [
+        self._interrupted = [
             trial for trial in self._in_state("RUNNING") if self._is_ours(trial)
         ]
 
@@ -163,10 +164,10 @@ class Search:
     @property
     def is_over(self) -> bool:
         """Whether there is nothing left to be tried."""
-        return not self._cut and self.begun >= self._plan.most
+        return not self._interrupted and self.begun >= self._plan.most
 
     @property
-    def has_found(self) -> bool:
+    def has_result(self) -> bool:
         return bool(self._in_state("COMPLETE"))
 
     @property
@@ -184,10 +185,10 @@ class Search:
 
     # What the runner asks
 
-    def more(self) -> Variant | None:
-        """A trial that was cut, or else a new one."""
-        if self._cut:
-            frozen = self._cut.pop(0)
+    def next(self) -> Variant | None:
+        """An interrupted trial, or else a new one."""
+        if self._interrupted:
+            frozen = self._interrupted.pop(0)
             trial = self._optuna.trial.Trial(self._study, frozen._trial_id)
         elif (begun := self.begun) < self._plan.most:
             if self._plan.sampler == "grid":
@@ -203,28 +204,30 @@ class Search:
         self._trials[variant.name] = trial
         return variant
 
-    def judge(self, job: Job) -> str:
-        """Reports its new epochs; says so where it is hopeless beside others."""
+    def should_stop(self, job: Job) -> Stop | None:
+        """Reports its new epochs to Optuna, whose pruner may end it."""
         trial, name = self._trials[job.variant.name], job.variant.name
         returns = self._returns(job)
         for epoch in range(self._reported.get(name, 0), len(returns)):
             if not np.isnan(returns[epoch]):
                 trial.report(float(returns[epoch]), epoch)
         if len(returns) <= self._reported.get(name, 0):
-            return ""
+            return None
         self._reported[name] = len(returns)
-        return "pruned: worse than others at this step" if trial.should_prune() else ""
+        if trial.should_prune():
+            return Stop("worse than other trials at this step", "pruned")
+        return None
 
-    def ended(self, job: Job) -> None:
-        """Tells Optuna its worth."""
+    def report(self, job: Job) -> None:
+        """Tells Optuna its value."""
         states = self._optuna.trial.TrialState
         trial = self._trials[job.variant.name]
         last = self._returns(job)[-LAST:]
         if job.state == "finished" and not np.isnan(last).all():
             self._study.tell(trial, float(np.nanmean(last)))
-        elif job.cause.startswith("pruned"):
+        elif job.state == "pruned":
             self._study.tell(trial, state=states.PRUNED)
-            (job.variant.path / reading.PRUNED).write_text(f"{job.cause}\n")
+            status.update(job.variant.path, state="pruned", reason=job.reason)
         else:
             self._study.tell(trial, state=states.FAIL)
 
@@ -233,9 +236,9 @@ class Search:
 
     # What came of it
 
-    def found(self) -> Found:
+    def result(self) -> SearchResult:
         """The best trial; refuses where there is none."""
-        if not self.has_found:
+        if not self.has_result:
             raise UserError(
                 f"no trial was finished; see what they say in {self._plan.root}"
             )
@@ -243,7 +246,9 @@ class Search:
         variant = self._plan.variant(best.number, best.params)
         hidden = ("exp_name", "out")
         settings = {k: x for k, x in variant.settings.items() if k not in hidden}
-        return Found(settings, self._study.best_value, variant.path, self._importance())
+        return SearchResult(
+            settings, self._study.best_value, variant.path, self._importance()
+        )
 
     def _importance(self) -> dict[str, float]:
         measure = self._optuna.importance

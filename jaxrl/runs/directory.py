@@ -20,14 +20,15 @@ import yaml
 
 from jaxrl.errors import UserError
 from jaxrl.policy import Policy
-from jaxrl.runs.reading import FAILURE, LOCK, MODEL, PRUNED, determining, parsed
+from jaxrl.runs import status
+from jaxrl.runs.reading import LOCK, MODEL, determining, parsed
 from jaxrl.runs.spec import OWN, Run, make
 from jaxrl.types import EnvSpec
 
 # What a run writes, beside its settings.
 WRITTEN = (
     *("progress.csv", "tb", "checkpoints", "replay", "models", "videos", "wandb"),
-    *(FAILURE, PRUNED),
+    status.FILE,
 )
 PACKAGES = ("jaxrl", "jax", "jaxlib", "flax", "optax", "gymnasium", "mujoco", "numpy")
 
@@ -38,36 +39,18 @@ def run_path(run: Run) -> Path:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keeps all other processes out; leaves nothing where nothing was begun."""
+    """Keeps all other processes out; leaves no directory where nothing was started."""
     made = [p for p in (path, *path.parents) if not os.path.exists(p)]
     lock = _lock(path)
     try:
         _refuse_links(path)
-        for mark in FAILURE, PRUNED:
-            (path / mark).unlink(missing_ok=True)  # of an earlier attempt
-        with failure_noted(path):
-            yield
+        yield
     finally:
         if os.listdir(path) == [LOCK]:
             (path / LOCK).unlink()
             for directory in made:
                 directory.rmdir()
         os.close(lock)
-
-
-@contextlib.contextmanager
-def failure_noted(path: Path) -> Iterator[None]:
-    """What goes wrong, if something does, is left in the directory."""
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as error:
-        cause = " ".join(str(error).split()) or type(error).__name__
-        if (path / "config.yaml").exists():
-            with contextlib.suppress(OSError):  # the disk may be full
-                (path / FAILURE).write_text(f"{cause}\n")
-        raise
 
 
 def _lock(path: Path) -> int:
@@ -123,8 +106,8 @@ def refuse_run(path: Path) -> None:
     """Refuses a directory that holds a run already."""
     if _entries(path):
         raise UserError(
-            f"{path} holds a run already; go on with jaxrl resume {path}, remove it "
-            "with --overwrite, or choose another --exp_name or --seed"
+            f"{path} holds a run already; continue it with jaxrl resume {path}, remove "
+            "it with --overwrite, or choose another --exp_name or --seed"
         )
 
 
@@ -143,7 +126,9 @@ def _remove(entries: Iterable[Path]) -> None:
 
 
 def _entries(path: Path) -> list[Path]:
-    return [entry for entry in path.iterdir() if entry.name != LOCK]
+    """All but the lock; a status alone is of a run that was killed as it started."""
+    found = [entry for entry in path.iterdir() if entry.name != LOCK]
+    return [] if [entry.name for entry in found] == [status.FILE] else found
 
 
 def same_settings(one: str, two: str) -> bool:

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import yaml
@@ -20,18 +20,15 @@ import yaml
 from jaxrl.errors import UserError
 from jaxrl.logging.columns import RETURNS, STEPS
 from jaxrl.policy import Policy
+from jaxrl.runs import status
+from jaxrl.runs.status import State, Status
 
 CHECKPOINTS = ("last", "best")  # models with a name; others go by their step
 MODEL = "model.json"  # of which algorithm, environment and step a model is
 LOCK = ".lock"  # held by the process that writes the run
-FAILURE = "failure.txt"  # what ended it before its time
-PRUNED = "pruned.txt"  # why a search gave it up
 MANIFEST = "manifest.json"  # of a checkpoint, written last
 NEEDED = {"algo": str, "env": str, "exp_name": str, "seed": int, "max_ep_len": int}
 """What a config.yaml says at least."""
-
-
-State = Literal["running", "finished", "failed", "pruned", "interrupted"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,10 +53,17 @@ class Record:
 
     @property
     def total_steps(self) -> int:
-        """With which it is finished; an on-policy run fills its last epoch."""
+        """Environment steps of the whole run."""
         known = map(self.setting, ("steps", "steps_per_epoch", "epochs"))
-        steps, per_epoch, epochs = (x if isinstance(x, int) else 0 for x in known)
-        return steps or per_epoch * epochs
+        steps, per_epoch, epochs = (x if type(x) is int and x > 0 else 0 for x in known)
+        # Only off-policy data has a replay buffer.
+        on_policy = self.setting("replay_size") is None
+        return total_steps(steps, per_epoch, epochs, on_policy)
+
+    @property
+    def status(self) -> Status | None:
+        """What the run wrote of itself; None before it started."""
+        return status.read(self.path / status.FILE)
 
     @property
     def num_procs(self) -> int:
@@ -69,19 +73,28 @@ class Record:
 
     @property
     def state(self) -> State:
-        """What has become of it."""
+        """By its lock, its status and its checkpoints."""
         if _is_held(self.path / LOCK):
             return "running"
-        # A row may be newer than the last checkpoint, and then it is lived through
-        # again.
+        known = self.status
+        if self._is_complete(known):
+            return "finished"
+        # Without a process that holds the lock, "running" means that it was killed; a
+        # finished run that is short of its steps was to be made longer.
+        if known is None or known.state in ("running", "finished"):
+            return "interrupted"
+        return known.state
+
+    def _is_complete(self, known: Status | None) -> bool:
+        """Whether all steps are saved."""
+        if known and known.state == "finished" and known.step >= self.total_steps:
+            return True
+        # It may have been killed before it wrote so. The rows in its own progress.csv
+        # may be newer than the last checkpoint, and are then repeated.
         checkpoints = self.path / "checkpoints"
         newest = [checkpoints / str(n) for n in saved_checkpoints(self.path)[-1:]]
         kept = _columns(newest[0] / "progress.csv") if newest else {}
-        if kept and kept[STEPS][-1] >= self.total_steps:
-            return "finished"
-        if (self.path / FAILURE).exists():
-            return "failed"
-        return "pruned" if (self.path / PRUNED).exists() else "interrupted"
+        return bool(kept) and kept[STEPS][-1] >= self.total_steps
 
     def policy(self, checkpoint: str | int) -> Policy:
         """The policy that was saved last, or best, or at a step."""
@@ -124,6 +137,18 @@ def _step(model: Path) -> int | None:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return step if isinstance(step, int) else None
+
+
+def total_steps(steps: int, steps_per_epoch: int, epochs: int, on_policy: bool) -> int:
+    """Of a run with these settings: `steps`, or else so many epochs.
+
+    An on-policy run learns from whole epochs, so it fills its last one.
+    """
+    if not steps:
+        return steps_per_epoch * epochs
+    if on_policy and steps_per_epoch:
+        return -(-steps // steps_per_epoch) * steps_per_epoch
+    return steps
 
 
 def determining(config: Mapping[str, Any]) -> dict[str, Any]:
