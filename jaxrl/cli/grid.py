@@ -147,7 +147,7 @@ def _differs(key: str, variants: list[Variant]) -> bool:
 def _state(variant: Variant) -> str:
     record = variant.record
     if record is None:
-        return "failed" if failures.failure_reason(variant.path) else "new"
+        return "failed" if failures.has_failed_to_start(variant.path) else "new"
     return "changed" if variant.changes(record) else record.state
 
 

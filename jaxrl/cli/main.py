@@ -14,13 +14,13 @@ COMMANDS = {
     "train": "train a policy in an environment",
     "grid": "train with every combination of settings, several runs at a time",
     "search": "search for good settings, each trial a run",
-    "resume": "go on with a run that was stopped, or beyond its end",
-    "rerun": "start a run anew, with another seed or other settings",
-    "eval": "play episodes of a trained policy, and sum them up",
-    "video": "film a trained policy",
+    "resume": "continue a run that was stopped, or train it longer",
+    "rerun": "repeat a run, also with another seed or other settings",
+    "eval": "evaluate a trained policy over episodes",
+    "video": "record a video of a trained policy",
     "plot": "draw learning curves",
-    "report": "show runs on a page for the browser: table, curves, settings, failures",
-    "ls": "list runs, and what has become of them",
+    "report": "write a page for the browser: table, curves, settings, failures",
+    "ls": "list runs and their status",
     "doctor": "check that everything works on this machine",
     "export": "write a trained policy as one file that needs only NumPy",
 }
@@ -56,14 +56,14 @@ def main(argv: list[str] | None = None) -> int:
     mpirun.fix_threads()
     mpirun.join(mpirun.VERBOSE in rest)
     rest = [word for word in rest if word != mpirun.VERBOSE]
-    with interrupt.heeded():
+    with interrupt.as_exception():
         return _ran(command, rest)
 
 
 def _ran(command: str, rest: list[str]) -> int:
     """Its exit code; prints what went wrong in a sentence."""
     try:
-        with interrupt.immediately():
+        with interrupt.as_exit():
             module = importlib.import_module(f"jaxrl.cli.{command}")
         code = module.main(rest)
         outcome.record_exit_code(code)

@@ -1,7 +1,7 @@
-"""A search for good settings, by Optuna; each trial is a run like any other.
+"""Hyperparameter search with Optuna; each trial is a run like any other.
 
-A trial is worth the mean return of its last epochs. What was tried is kept in a
-SQLite file, or wherever a storage URL of Optuna says, which several machines may share.
+The value of a trial is the mean return of its last epochs. Trials are stored in a
+SQLite file, or in a database of Optuna's that several machines share.
 """
 
 import importlib.util
@@ -29,14 +29,14 @@ LAST = 5  # epochs over which a trial's returns are averaged
 
 
 class SearchResult(NamedTuple):
-    """What a search came to."""
+    """The best trial of a search."""
 
     settings: dict[str, Any]
-    """Of the best trial; {} where the search was stopped before one was finished."""
+    """{} where the search was stopped before a trial was finished."""
     value: float
     directory: Path
     importance: dict[str, float]
-    """Of each setting in the space, 1 in all; empty after too few trials."""
+    """Of each setting in the space, summing to 1; empty after too few trials."""
     stopped_by: Any = None
 
     @property
@@ -57,7 +57,7 @@ def _word(value: Any) -> str:
 
 
 def run(plan: Plan, options: Options) -> SearchResult:
-    """Until all trials are made, or a signal came."""
+    """Until all trials are done, or a signal came."""
     if importlib.util.find_spec("optuna") is None:
         raise UserError(
             "a search needs the package optuna; install it with pip install "
@@ -68,7 +68,7 @@ def run(plan: Plan, options: Options) -> SearchResult:
         search = Search(plan)
     if search.is_over:
         if options.screen:
-            print(f"{plan.name}: all {search.begun} trials are made already")
+            print(f"{plan.name}: all {search.begun} trials are done already")
         return search.result()
     summary = runner.run(plan.name, [], options, search, plan.most)
     if summary.stopped_by and not search.has_result:
@@ -93,7 +93,7 @@ def _sampler(name: str) -> Any:
 
 
 def _study(plan: Plan) -> Any:
-    """What was tried so far; refuses a storage that cannot be used."""
+    """The study with its trials so far; refuses a storage that cannot be used."""
     import optuna
 
     pruners = optuna.pruners.MedianPruner, optuna.pruners.NopPruner
@@ -119,7 +119,7 @@ def _described(plan: str) -> dict[str, Any]:
 
 
 def _unusable(storage: str, error: Exception) -> str:
-    """Why, in a line; a URL may hold a password, which is not for the screen."""
+    """Why, in a line, without a password that the URL may hold."""
     reason = str(error.__cause__ or error).partition("\n")[0]
     who = storage.partition("://")[2].rpartition("@")[0]
     for secret in *re.split("[:@]", who)[1:], *re.findall("=([^&]*)", storage):
@@ -129,7 +129,7 @@ def _unusable(storage: str, error: Exception) -> str:
 
 
 class Search:
-    """Asks Optuna for settings, and tells it what they were worth."""
+    """Asks Optuna for settings, and tells it their value."""
 
     def __init__(self, plan: Plan) -> None:
         import optuna
@@ -163,7 +163,7 @@ class Search:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing left to be tried."""
+        """Whether no trial is left."""
         return not self._interrupted and self.begun >= self._plan.most
 
     @property
@@ -172,7 +172,7 @@ class Search:
 
     @property
     def begun(self) -> int:
-        """Trials, on whatever machine; one of a grid is enqueued before."""
+        """Trials that were started, on any machine; those enqueued do not count."""
         every = self._study.get_trials(deepcopy=False)
         return len(every) - len(self._in_state("WAITING"))
 
@@ -183,7 +183,7 @@ class Search:
     def _where(self) -> str:
         return f"{socket.gethostname()}:{self._plan.root.absolute()}"
 
-    # What the runner asks
+    # As a source of the runner
 
     def next(self) -> Variant | None:
         """An interrupted trial, or else a new one."""
@@ -234,13 +234,11 @@ class Search:
     def _returns(self, job: Job) -> np.ndarray:
         return reading.returns(job.variant.progress)
 
-    # What came of it
-
     def result(self) -> SearchResult:
         """The best trial; refuses where there is none."""
         if not self.has_result:
             raise UserError(
-                f"no trial was finished; see what they say in {self._plan.root}"
+                f"no trial finished; the .txt files in {self._plan.root} show why"
             )
         best = self._study.best_trial
         variant = self._plan.variant(best.number, best.params)
@@ -254,7 +252,7 @@ class Search:
         measure = self._optuna.importance
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # It warns where all settings would come out equal, for want of trials.
+            # It warns where too few trials make all settings equal.
             warnings.filterwarnings("error", category=UserWarning)
             try:
                 by = measure.PedAnovaImportanceEvaluator()

@@ -23,13 +23,10 @@ def failed_to_start(roots: Iterable[Path]) -> list[Path]:
         for root in roots
         for file in sorted(root.rglob("*_s*.yaml"))
     }
-    return [
-        run
-        for run in settings.values()
-        if not (run / "config.yaml").exists() and _has_failed(run)
-    ]
+    return [run for run in settings.values() if has_failed_to_start(run)]
 
 
-def _has_failed(run: Path) -> bool:
+def has_failed_to_start(run: Path) -> bool:
     known = status.read(status.outcome_file(run))
-    return known is not None and known.state == "failed"
+    failed = known is not None and known.state == "failed"
+    return failed and not (run / "config.yaml").exists()
