@@ -9,7 +9,7 @@ if typing.TYPE_CHECKING:
 
     import gymnasium
 
-    from jaxrl.experiments.search import Found
+    from jaxrl.experiments.search import SearchResult
     from jaxrl.policy import Policy
     from jaxrl.training.loop import OnEpoch, Result
 
@@ -70,7 +70,7 @@ def search(
     storage: str = "",
     screen: bool = True,
     **settings: typing.Any,
-) -> "Found":
+) -> "SearchResult":
     """Does what `jaxrl search` does; returns the best settings and what they reached.
 
     `jaxrl.search({"lr": {"log_uniform": [1e-5, 1e-2]}}, algo="sac", env="Hopper-v4")`

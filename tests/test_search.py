@@ -15,9 +15,10 @@ from jaxrl.cli.main import main
 from jaxrl.errors import UserError
 from jaxrl.experiments import runner
 from jaxrl.experiments.runner import Options, Summary
-from jaxrl.experiments.search import Found, Search, run
+from jaxrl.experiments.search import Search, SearchResult, run
 from jaxrl.experiments.search_file import SAMPLERS, Plan, Range, read
-from jaxrl.runs import directory, reading
+from jaxrl.runs import reading
+from jaxrl.runs.status import Attempt
 
 optuna = pytest.importorskip("optuna")
 FILE = """
@@ -135,7 +136,7 @@ def test_a_search_ends_with_the_best_and_a_command_and_can_go_on(
     )
     assert f"the best return is {study.best_value:.1f}" in printed
     assert main(["search", file]) == 0
-    assert "find: all 3 trials are made already\n" in capsys.readouterr().out
+    assert "all 3 trials" in capsys.readouterr().out
     assert main(["search", file, "--trials", "4"]) == 0
     assert "1 of 1 finished" in capsys.readouterr().out
     assert len(list(tmp_path.glob("runs/find/find_t*/find_t*_s0/progress.csv"))) == 4
@@ -194,7 +195,7 @@ class Watched:
 
     def __init__(self, variant, returns):
         self.variant, self.returns = variant, returns
-        self.state, self.cause = "running", ""
+        self.state, self.reason = "running", ""
 
 
 @pytest.fixture
@@ -214,38 +215,41 @@ def plan(tmp_path, monkeypatch):
 
 
 def finish(search, worth):
-    job = Watched(search.more(), None)
+    job = Watched(search.next(), None)
     job.returns = np.array([100.0, worth(job.variant.run.config)])
-    assert not search.judge(job)
+    assert not search.should_stop(job)
     job.state = "finished"
-    search.ended(job)
+    search.report(job)
 
 
-def test_the_hopeless_are_pruned_and_a_cut_trial_is_taken_up_again(plan):
+def test_a_hopeless_trial_is_pruned_and_an_interrupted_one_continued(plan):
     search = Search(plan)
     for _ in range(6):
         finish(search, lambda config: 200.0)
-    bad = Watched(search.more(), np.array([1.0, 2.0]))
+    bad = Watched(search.next(), np.array([1.0, 2.0]))
     bad.variant.path.mkdir(parents=True)
-    bad.cause = search.judge(bad)
-    assert bad.cause.startswith("pruned")
-    search.ended(bad)
-    assert reading.Record(bad.variant.path, RUN).state == "pruned"
-    with directory.locked(bad.variant.path):
-        (bad.variant.path / "config.yaml").touch()
-    assert reading.Record(bad.variant.path, RUN).state == "interrupted"  # not any more
-    cut = search.more()
+    stop = search.should_stop(bad)
+    bad.state, bad.reason = stop.state, stop.reason
+    assert bad.state == "pruned"
+    search.report(bad)
+    record = reading.Record(bad.variant.path, RUN)
+    assert record.state == "pruned"
+    assert record.status.reason == stop.reason
+    Attempt(bad.variant.path, record.status).start(0, 1)  # and killed
+    assert record.state == "interrupted"
+    assert record.status.attempt == 1
+    cut = search.next()
     again = Search(plan)
-    assert again.more() == cut  # as if the process had been killed
-    assert again.more() is None
-    assert again.found().value == 150.0
+    assert again.next() == cut  # as if the process had been killed
+    assert again.next() is None
+    assert again.result().value == 150.0
 
 
 def test_it_tells_the_setting_that_matters(plan):
     search = Search(dataclasses.replace(plan, trials=40, pruner="none"))
     for _ in range(40):
         finish(search, lambda config: 1000 * config.gamma)
-    found = search.found()
+    found = search.result()
     assert found.settings["gamma"] > 0.8
     assert found.importance["gamma"] > 2 * found.importance["lam"]
 
@@ -257,10 +261,10 @@ def test_a_grid_tries_every_combination_once_and_also_after_a_kill(plan):
     assert plan.most == 6
     assert dataclasses.replace(plan, trials=4).most == 4
     search = Search(plan)
-    tried = [search.more().run.config for _ in range(3)]
+    tried = [search.next().run.config for _ in range(3)]
     again = Search(plan)  # which takes up the three that were cut
-    tried += [again.more().run.config for _ in range(6)][3:]
-    assert again.more() is None
+    tried += [again.next().run.config for _ in range(6)][3:]
+    assert again.next() is None
     found = [(config.hidden, config.train_pi_iters) for config in tried]
     assert found == list(itertools.product([(8,), (8, 8)], [1, 2, 3]))
 
@@ -276,8 +280,8 @@ def test_a_sampler_learns_from_the_trials_or_says_what_it_needs(plan, sampler):
     search = Search(plan)
     for _ in range(16):
         finish(search, lambda config: 1000 * config.gamma)
-    assert search.found().settings["gamma"] > 0.8
-    assert search.more() is None
+    assert search.result().settings["gamma"] > 0.8
+    assert search.next() is None
 
 
 @pytest.mark.parametrize(
@@ -350,7 +354,9 @@ def test_from_python(tmp_path):
             out=str(tmp_path),
         )
     assert not list(tmp_path.iterdir())
-    found = Found({"algo": "sac", "env": "A", "hidden": (8, 8)}, 1.0, tmp_path, {})
+    found = SearchResult(
+        {"algo": "sac", "env": "A", "hidden": (8, 8)}, 1.0, tmp_path, {}
+    )
     assert found.command == "jaxrl train sac --env A --hidden 8,8"
     whole = {"algo": "sac", "env": "A", "env_kwargs": {"g": 9.0}}
     command = found._replace(settings=whole).command
@@ -361,6 +367,6 @@ def test_a_part_of_a_mapping_can_be_searched(plan):
     space = {"env_kwargs:g": Range.of("env_kwargs:g", {"uniform": [1.0, 9.0]})}
     plan = dataclasses.replace(plan, space=space)
     plan.fixed["env_kwargs"] = {"render_mode": "human"}
-    kwargs = Search(plan).more().run.env_kwargs
+    kwargs = Search(plan).next().run.env_kwargs
     assert 1 <= kwargs.pop("g") <= 9
     assert kwargs == plan.fixed["env_kwargs"]

@@ -153,9 +153,9 @@ WRONG_ENV = "{algo: ppo, env: 5, exp_name: x, seed: 0, settings: {max_ep_len: 9}
     ("file", "content", "sentence"),
     [
         ("config.yaml", "{", "is not YAML"),
-        ("config.yaml", "env: Hopper-v4", "has no right algo, env"),
-        ("config.yaml", "", "has no right algo"),
-        ("config.yaml", WRONG_ENV, "has no right env$"),
+        ("config.yaml", "env: Hopper-v4", "invalid: algo, env"),
+        ("config.yaml", "", "invalid: algo"),
+        ("config.yaml", WRONG_ENV, "invalid: env$"),
         ("progress.csv", "a,b\n1,2,3\n", "each row must hold a number"),
         ("progress.csv", "a,b\n1,x\n", "each row must hold a number"),
         ("progress.csv", f"a\n{'1' * 200_000}\n", "each row must hold a number"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from jaxrl.errors import UserError, suggestion
-from jaxrl.runs.reading import CHECKPOINTS
+from jaxrl.runs.reading import MODEL_NAMES
 
 Wrong = argparse.ArgumentTypeError
 
@@ -88,7 +88,7 @@ def add_output(parser: Parser, default: str) -> None:
 
 def model(text: str) -> str | int:
     """By its name or the step it was saved at."""
-    if not text.isdecimal() and text not in CHECKPOINTS:
+    if not text.isdecimal() and text not in MODEL_NAMES:
         raise Wrong(f"is {text!r}, but must be last, best or a step")
     return int(text) if text.isdecimal() else text
 

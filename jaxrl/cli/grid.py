@@ -19,8 +19,8 @@ usage: jaxrl grid FILE.yaml [OPTION ...]
        jaxrl grid ALGO --env ID ... [--setting value ...] [OPTION ...]
 
 Runs every combination of the values of its settings, several at a time, each in a
-process of its own. Again, it skips what is finished, resumes what was cut and tries
-again what failed. `--setting[xyz] value ...` gives a setting another short name.
+process of its own. Rerunning skips finished runs, resumes interrupted ones and retries
+failed ones. `--setting[xyz] value ...` gives a setting another short name.
 
 With --launcher slurm they are a job array of Slurm, and this command shows how they get
 on. Ctrl-C ends the showing and not the jobs: the same command shows them again.
@@ -147,7 +147,7 @@ def _differs(key: str, variants: list[Variant]) -> bool:
 def _state(variant: Variant) -> str:
     record = variant.record
     if record is None:
-        return "failed" if failures.cause(variant.path) else "new"
+        return "failed" if failures.has_failed_to_start(variant.path) else "new"
     return "changed" if variant.changes(record) else record.state
 
 

@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
     return _report(search.run(asked, options))
 
 
-def _report(found: search.Found) -> int:
+def _report(found: search.SearchResult) -> int:
     if found.importance:
         print("\nimportance of each setting:")
         for name, share in found.importance.items():

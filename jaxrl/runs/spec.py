@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal
 from jaxrl import algos, checks
 from jaxrl.algos.presets import preset
 from jaxrl.errors import UserError, suggestion
-from jaxrl.runs.reading import parsed
+from jaxrl.runs.reading import parsed, total_steps
 from jaxrl.settings import Auto, Count, Size
 from jaxrl.types import Algorithm, OffPolicy, OnPolicy
 
@@ -68,13 +68,9 @@ class Run:
 
     @property
     def total_steps(self) -> int:
-        """Steps the run will take; on-policy, whole epochs."""
-        per_epoch, epochs = self.data.steps_per_epoch, self.data.epochs
-        if not self.steps:
-            return per_epoch * epochs
-        if isinstance(self.data, OnPolicy):
-            return -(-self.steps // per_epoch) * per_epoch
-        return self.steps
+        """Environment steps of the whole run."""
+        counts = self.steps, self.data.steps_per_epoch, self.data.epochs
+        return total_steps(*counts, isinstance(self.data, OnPolicy))
 
     def keeps_model(self, epoch: int) -> bool:
         """Whether the model of this epoch stays, under its step."""
