@@ -190,7 +190,7 @@ def test_the_directory_says_all_that_determines_the_run(tmp_path):
     ("keep", "steps"),
     [
         (20, [64, 128, 192, 256, 320]),
-        (2, [192]),  # of five epochs every third
+        (2, [192, 320]),  # of five epochs the third and the last
         (1, [320]),
         (0, []),
     ],

@@ -14,6 +14,7 @@ from jaxrl.errors import UserError, suggestion
 from jaxrl.processes.mpirun import VERBOSE
 from jaxrl.runs import reading, spec
 from jaxrl.runs.spec import Setting
+from jaxrl.settings import values
 
 USAGE = (
     "jaxrl train ALGO --env ID [--preset NAME] [--config FILE] [--setting value ...]"
@@ -94,7 +95,7 @@ def value_of_none(name: str, own: Mapping[str, str]) -> str:
     for algo in NAMES:
         for known, setting in spec.known_settings(algo).items():
             if setting.hint is not bool:
-                kinds[known] = spec.kind(setting.hint)
+                kinds[known] = values.kind(setting.hint)
     if name in kinds:
         raise UserError(f"--{name} needs a value, as in --{name} {kinds[name]}")
     return "true"
@@ -143,7 +144,7 @@ def _help(algo: str, preset: str) -> str:
 def _help_of(name: str, setting: Setting) -> list[str]:
     default = setting.default
     shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
-    kind = spec.kind(setting.hint)
+    kind = values.kind(setting.hint)
     head = f"  --{name} {kind}".rstrip()
     suffix = "" if shown in ("", {}) else f" [{shown}]"
     return [head, f"      {setting.help}{suffix}"]

@@ -24,7 +24,8 @@ from jaxrl.algos import NAMES
 from jaxrl.errors import UserError
 from jaxrl.experiments.variant import Variant
 from jaxrl.runs import spec
-from jaxrl.runs.reading import parsed
+from jaxrl.settings import values as setting_values
+from jaxrl.yaml_lines import parsed
 
 if typing.TYPE_CHECKING:
     from jaxrl.experiments.runner import Summary
@@ -288,7 +289,7 @@ def converted(key: str, value: Any) -> Any:
             return parsed(value)
         return value
     hint = hints().get(key)
-    return value if hint is None else spec.converted(value, hint)
+    return value if hint is None else setting_values.converted(value, hint)
 
 
 def default_shorthand(key: str) -> str:

@@ -12,7 +12,7 @@ What an algorithm asks of a module:
 import contextlib
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import flax.errors
 import flax.linen as nn
@@ -20,11 +20,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxrl.maths.distributions import Categorical, Gaussian, TanhGaussian
-from jaxrl.settings import Widths
+from jaxrl.settings import Activation, Initializer, Widths
 from jaxrl.types import Box, EnvSpec, Params
-
-Activation = Literal["tanh", "relu", "elu", "gelu", "silu"]
-Initializer = Literal["orthogonal", "uniform"]
 
 ACTIVATIONS: dict[Activation, Callable[[jax.Array], jax.Array]] = {
     "tanh": nn.tanh,

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import yaml
 
 from jaxrl.errors import UserError
 from jaxrl.logging.columns import RETURNS, STEPS
 from jaxrl.policy import Policy
+from jaxrl.yaml_lines import parsed
 
 CHECKPOINTS = ("last", "best")  # models with a name; others go by their step
 MODEL = "model.json"  # of which algorithm, environment and step a model is
@@ -184,16 +184,6 @@ def yaml_in(file: Path) -> Any:
         raise UserError(f"cannot read {file}: {error.strerror}") from None
     except ValueError as error:
         raise UserError(f"{file} is not YAML: {error}") from None
-
-
-def parsed(text: str) -> Any:
-    """What YAML says; a ValueError, in a line, where it is not YAML."""
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
 
 
 def _missing(config: Any) -> list[str]:
