@@ -42,11 +42,12 @@ ALLOWED = {
         *("__version__", "errors", "settings", "algos", "processes", "logging"),
         *("runs", "training", "experiments", "show"),
     },
+    "api": {"policy", "runs", "training", "experiments", "show"},
     "__main__": {"cli", "processes"},
 }
 # Third parties that only some rooms may name.
 ONLY = {
-    "gymnasium": {"envs"},
+    "gymnasium": {"envs", "api"},  # there for the type of an environment
     "envpool": {"envs"},
     "flax": {"maths"},
     "mpi4py": {"parallel"},

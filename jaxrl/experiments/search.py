@@ -20,7 +20,7 @@ import numpy as np
 from jaxrl.errors import UserError, differences
 from jaxrl.experiments import runner
 from jaxrl.experiments.runner import Job, Options
-from jaxrl.experiments.search_file import PRUNERS, Plan, Range, one_word
+from jaxrl.experiments.search_file import PRUNERS, SearchRange, SearchSpec, one_word
 from jaxrl.experiments.variant import Variant
 from jaxrl.runs import directory, reading
 
@@ -55,7 +55,7 @@ def _word(value: Any) -> str:
     return shlex.quote(text)
 
 
-def run(plan: Plan, options: Options) -> Found:
+def run(plan: SearchSpec, options: Options) -> Found:
     """Until all trials are made, or a signal came."""
     if importlib.util.find_spec("optuna") is None:
         raise UserError(
@@ -91,7 +91,7 @@ def _sampler(name: str) -> Any:
         return makers[name]()
 
 
-def _study(plan: Plan) -> Any:
+def _study(plan: SearchSpec) -> Any:
     """What was tried so far; refuses a storage that cannot be used."""
     import optuna
 
@@ -114,7 +114,7 @@ def _study(plan: Plan) -> Any:
 def _described(plan: str) -> dict[str, Any]:
     """Each setting with its value or its range."""
     fixed, space = json.loads(plan)
-    return fixed | {key: Range(*given) for key, given in space.items()}
+    return fixed | {key: SearchRange(*given) for key, given in space.items()}
 
 
 def _unusable(storage: str, error: Exception) -> str:
@@ -130,7 +130,7 @@ def _unusable(storage: str, error: Exception) -> str:
 class Search:
     """Asks Optuna for settings, and tells it what they were worth."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SearchSpec) -> None:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
