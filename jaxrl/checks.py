@@ -1,15 +1,13 @@
-"""Input validation: specs, batches and settings."""
+"""Input validation of an algorithm: its settings, its spaces, its batches."""
 
-import typing
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Literal
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.settings.instances import checked as config
 from jaxrl.types import Discrete, EnvSpec, Transition
 
-T = TypeVar("T")
+__all__ = ["batch", "config", "spec"]
 
 
 def spec(spec: EnvSpec, algo: str, needs: Literal["any", "bounded"]) -> None:
@@ -63,85 +61,3 @@ def _ranks(name: str, lead: int) -> tuple[int, ...]:
     if name == "action" and lead == 2:
         return (lead, lead + 1)
     return (lead + 1,) if name in ("obs", "next_obs", "action") else (lead,)
-
-
-def config(config: T, cls: type[T]) -> T:
-    """Checks the ranges of `config` and returns it with its leaves as new arrays.
-
-    The error lists all invalid settings. Traced values (in a `vmap` over settings) are
-    not checked.
-    """
-    if not isinstance(config, cls):
-        raise TypeError(
-            f"expected a {_name(cls)}, got {config!r}; write {_name(cls)}()"
-        )
-    hints = typing.get_type_hints(cls, include_extras=True)
-    values = {name: _plain(getattr(config, name)) for name in hints}
-    faults = [
-        f"{name} is {values[name]!r}, but must be {rule}; the default is "
-        f"{getattr(cls, name)!r}"
-        for name, hint in hints.items()
-        if (rule := broken_rule(values[name], hint))
-    ]
-    if faults:
-        raise ValueError(f"{_name(cls)}: " + "; ".join(faults))
-    # Copies, because donating the state would delete the caller's arrays.
-    return jax.tree.map(lambda leaf: jnp.array(leaf, float), cls(**values))
-
-
-def broken_rule(value: Any, hint: Any) -> str:
-    """The rule of the annotation `hint` that `value` breaks; empty if none."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Annotated:
-        kind, rule = arguments
-        name = "a whole number" if kind is int else "a number"
-        if broken_rule(value, kind):
-            return f"{name} {rule}"
-        traced = isinstance(value, jax.core.Tracer)
-        return "" if traced or rule.holds(value) else f"{name} {rule}"
-    if origin is typing.Literal:
-        known = isinstance(value, str) and value in arguments
-        return "" if known else f"one of {', '.join(map(repr, arguments))}"
-    if origin is tuple:
-        whole = isinstance(value, tuple)
-        bad = not whole or any(broken_rule(item, arguments[0]) for item in value)
-        return f"a tuple, each item {_describe(arguments[0])}" if bad else ""
-    return "" if _KINDS[hint](value) else _describe(hint)
-
-
-def _is_real(value: Any) -> bool:
-    if isinstance(value, jax.Array | np.ndarray | np.number):
-        real = jnp.isdtype(value.dtype, ("integral", "real floating"))
-        return bool(real) and value.ndim == 0
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-_KINDS: dict[Any, Any] = {
-    float: _is_real,
-    int: _is_whole,
-    bool: lambda value: isinstance(value, bool),
-    str: lambda value: isinstance(value, str),
-    dict: lambda value: isinstance(value, dict),
-}
-
-
-def _describe(hint: Any) -> str:
-    if typing.get_origin(hint) is Annotated:
-        kind, rule = typing.get_args(hint)
-        return f"{_describe(kind)} {rule}"
-    names = {float: "a number", int: "a whole number", bool: "True or False"}
-    names |= {dict: "a mapping, as in '{key: value}'"}
-    return names.get(hint, "a string")
-
-
-def _plain(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _name(cls: type) -> str:
-    """The class as a user writes it: `sac.Config`."""
-    return f"{cls.__module__.rpartition('.')[2]}.{cls.__qualname__}"

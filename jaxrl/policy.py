@@ -14,10 +14,11 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
+from jaxrl.settings import Activation
 from jaxrl.spaces import Box, Discrete
 
 # What zip, NumPy and JSON can raise for a damaged file.
@@ -29,7 +30,6 @@ MAX_BYTES = 2**30  # of the unzipped arrays; a small file can unzip to any size
 FORMAT = 1  # of the file; raise it when an older jaxrl would misread the file
 
 # The names are also those of flax.linen, from which `maths.nets` takes them.
-Activation = Literal["tanh", "relu", "elu", "gelu", "silu"]
 ACTIVATIONS: dict[Activation, Callable[[np.ndarray], np.ndarray]] = {
     "tanh": np.tanh,
     "relu": lambda x: np.maximum(x, 0),

@@ -16,7 +16,7 @@ from jaxrl.errors import UserError
 from jaxrl.experiments import runner
 from jaxrl.experiments.runner import Options, Summary
 from jaxrl.experiments.search import Search, SearchResult, run
-from jaxrl.experiments.search_file import SAMPLERS, Plan, Range, read
+from jaxrl.experiments.search_file import SAMPLERS, SearchRange, SearchSpec, read
 from jaxrl.runs import reading
 from jaxrl.runs.status import Attempt
 
@@ -86,10 +86,10 @@ def test_every_mistake_is_told_with_its_line(tmp_path, monkeypatch, capsys):
     for part in (
         "line 3: trials is 0",
         "line 4: there is no sampler 'tpee'; did you mean 'tpe'?",
-        "line 6: gamma has no range: as in {uniform: [0, 1]}; did you mean 'uniform'?",
-        "line 7: pi_lr goes from a lower to a higher number",
+        "line 6: gamma needs a range, as in {uniform: [0, 1]}; did you mean 'uniform'?",
+        "line 7: pi_lr needs a lower and then a higher number",
         "line 8: lam is 2, but must be a number in [0, 1]",
-        "line 9: hidden has no range",
+        "line 9: hidden needs a range",
         "line 10: ppo has no setting 'gama'; did you mean 'gamma'?",
         "line 12: storage is no URL of Optuna, as in sqlite:///",
         "line 11: a search tries what is in space, on this machine; slurm is for",
@@ -113,8 +113,8 @@ def test_a_grid_of_endless_ranges_and_an_absent_package_are_told_with_their_line
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main(["search", written(tmp_path, FILE.replace("random", "grid"))]) == 2
     told = capsys.readouterr().err
-    assert "line 11: pi_lr has no end of values, but the sampler grid" in told
-    assert "hidden has no end" not in told
+    assert "line 11: pi_lr: the grid sampler needs a finite range" in told
+    assert "hidden: the grid" not in told
     assert main(["search", written(tmp_path, FILE.replace("random", "gp"))]) == 2
     assert "line 8: the sampler gp needs a package: pip install torch" in (
         capsys.readouterr().err
@@ -181,7 +181,7 @@ def test_ctrl_c_before_a_trial_was_finished_asks_for_the_same_command(
     monkeypatch.setattr(runner, "run", lambda *_: stopped)
     file = written(tmp_path, FILE)
     assert main(["search", file]) == 128 + signal.SIGINT
-    assert capsys.readouterr().out == "run the same command again to go on\n"
+    assert capsys.readouterr().out == "run the same command again to continue\n"
     found = run(read(file), Options(screen=False))
     assert (found.settings, found.command) == ({}, "")
     assert found.stopped_by is signal.SIGINT
@@ -202,10 +202,12 @@ class Watched:
 def plan(tmp_path, monkeypatch):
     monkeypatch.setattr(Search, "_returns", lambda self, job: job.returns)
     ranges = {"gamma": {"uniform": [0.5, 0.9]}, "lam": {"uniform": [0.5, 0.9]}}
-    plan = Plan(
+    plan = SearchSpec(
         name="p",
         fixed={"algo": "ppo", "env": "CartPole-v1"},
-        space={key: Range.of(key, given) for key, given in ranges.items()},
+        space={
+            key: SearchRange.from_mapping(key, given) for key, given in ranges.items()
+        },
         out=str(tmp_path),
         trials=8,
         sampler="random",
@@ -256,7 +258,7 @@ def test_it_tells_the_setting_that_matters(plan):
 
 def test_a_grid_tries_every_combination_once_and_also_after_a_kill(plan):
     ranges = {"hidden": {"choice": [[8], [8, 8]]}, "train_pi_iters": {"int": [1, 3]}}
-    space = {key: Range.of(key, given) for key, given in ranges.items()}
+    space = {key: SearchRange.from_mapping(key, given) for key, given in ranges.items()}
     plan = dataclasses.replace(plan, space=space, sampler="grid", trials=None)
     assert plan.most == 6
     assert dataclasses.replace(plan, trials=4).most == 4
@@ -288,20 +290,20 @@ def test_a_sampler_learns_from_the_trials_or_says_what_it_needs(plan, sampler):
     ("given", "part"),
     [
         ({"int": [1, 2, 3]}, "keep has 3 numbers, but int takes the lowest and"),
-        ({"uniform": ["a", 3]}, "keep goes from a lower to a higher number"),
-        ({"log_uniform": [0, 3]}, "lower to a higher number above 0"),
+        ({"uniform": ["a", 3]}, "keep needs a lower and then a higher number"),
+        ({"log_uniform": [0, 3]}, "higher number above 0"),
     ],
 )
 def test_a_range_is_refused_with_the_rule_it_broke(given, part):
     with pytest.raises(UserError, match=part):
-        Range.of("keep", given)
+        SearchRange.from_mapping("keep", given)
 
 
 def test_no_space_is_told_and_one_with_mistakes_is_not_taken_for_none(tmp_path):
     for text, part in (
         ("", "no space; name settings"),
         ("space: {}", "no space; name settings"),
-        ("space: {keep: 5}", "find.yaml: line 3: keep has no range"),
+        ("space: {keep: 5}", "find.yaml: line 3: keep needs a range"),
     ):
         with pytest.raises(UserError, match=part):
             read(written(tmp_path, f"algo: ppo\nenv: CartPole-v1\n{text}"))
@@ -312,7 +314,7 @@ def test_what_is_fixed_is_not_searched_and_what_is_no_setting_neither(tmp_path):
     text += "  gamma: {uniform: [0.8, 0.9]}\n  gama: {choice: [1]}\n"
     with pytest.raises(UserError) as refusal:
         read(written(tmp_path, text))
-    assert "line 5: gamma stands on line 3 already" in str(refusal.value)
+    assert "line 5: gamma is already set on line 3" in str(refusal.value)
     assert "line 6: ppo has no setting 'gama'; did you mean" in str(refusal.value)
 
 
@@ -326,7 +328,7 @@ def test_an_environment_can_be_chosen_too(tmp_path):
 def test_what_is_wrong_is_refused_from_python_too(plan):
     for changes, part in (
         ({"sampler": "tpee"}, "did you mean 'tpe'?"),
-        ({"sampler": "grid"}, "gamma has no end of values"),
+        ({"sampler": "grid"}, "gamma: the grid sampler"),
         ({"trials": -1}, "trials is -1"),
         ({"trials": 0}, "trials is 0"),
         ({"trials": 2.5}, "trials is 2.5"),
@@ -364,7 +366,11 @@ def test_from_python(tmp_path):
 
 
 def test_a_part_of_a_mapping_can_be_searched(plan):
-    space = {"env_kwargs:g": Range.of("env_kwargs:g", {"uniform": [1.0, 9.0]})}
+    space = {
+        "env_kwargs:g": SearchRange.from_mapping(
+            "env_kwargs:g", {"uniform": [1.0, 9.0]}
+        )
+    }
     plan = dataclasses.replace(plan, space=space)
     plan.fixed["env_kwargs"] = {"render_mode": "human"}
     kwargs = Search(plan).next().run.env_kwargs

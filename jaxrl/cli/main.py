@@ -1,5 +1,6 @@
 """`jaxrl`: finds the command. JAX is not imported before one is known to need it."""
 
+import contextlib
 import importlib
 import os
 import sys
@@ -23,6 +24,7 @@ COMMANDS = {
     "ls": "list runs and their status",
     "doctor": "check that everything works on this machine",
     "export": "write a trained policy as one file that needs only NumPy",
+    "completion": "print a script that completes commands and flags in a shell",
 }
 
 HELP = f"""\
@@ -31,7 +33,7 @@ usage: jaxrl COMMAND ...
 Six reinforcement-learning algorithms in JAX: vpg, trpo, ppo, ddpg, td3, sac.
 
 commands:
-{chr(10).join(f"  {name:8} {what}" for name, what in COMMANDS.items())}
+{chr(10).join(f"  {name:10} {what}" for name, what in COMMANDS.items())}
 
   jaxrl train sac --env Hopper-v4
   jaxrl train sac --help         every setting of an algorithm, with its default
@@ -52,12 +54,24 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     if command not in COMMANDS:
         return _unknown(command)
+    if {"-h", "--help"} & {*rest}:
+        return _help(command, rest)
     outcome.claim()
     mpirun.fix_threads()
-    mpirun.join(mpirun.VERBOSE in rest)
-    rest = [word for word in rest if word != mpirun.VERBOSE]
+    verbose = [word for word in rest if word.replace("_", "-") == mpirun.VERBOSE]
+    mpirun.join(bool(verbose))
+    rest = [word for word in rest if word not in verbose]
     with interrupt.as_exception():
         return _ran(command, rest)
+
+
+def _help(command: str, rest: list[str]) -> int:
+    """Prints the options of a command without importing what the command needs."""
+    from jaxrl.cli import options
+
+    with contextlib.suppress(BrokenPipeError):
+        print(options.parser(command, rest).format_help(), end="")
+    return 0
 
 
 def _ran(command: str, rest: list[str]) -> int:

@@ -21,7 +21,7 @@ from jaxrl.errors import UserError, differences
 from jaxrl.experiments import runner
 from jaxrl.experiments.job import Job, Stop
 from jaxrl.experiments.runner import Options
-from jaxrl.experiments.search_file import PRUNERS, Plan, Range, one_word
+from jaxrl.experiments.search_file import PRUNERS, SearchRange, SearchSpec, one_word
 from jaxrl.experiments.variant import Variant
 from jaxrl.runs import directory, reading, status
 
@@ -56,7 +56,7 @@ def _word(value: Any) -> str:
     return shlex.quote(text)
 
 
-def run(plan: Plan, options: Options) -> SearchResult:
+def run(plan: SearchSpec, options: Options) -> SearchResult:
     """Until all trials are done, or a signal came."""
     if importlib.util.find_spec("optuna") is None:
         raise UserError(
@@ -92,7 +92,7 @@ def _sampler(name: str) -> Any:
         return makers[name]()
 
 
-def _study(plan: Plan) -> Any:
+def _study(plan: SearchSpec) -> Any:
     """The study with its trials so far; refuses a storage that cannot be used."""
     import optuna
 
@@ -115,7 +115,7 @@ def _study(plan: Plan) -> Any:
 def _described(plan: str) -> dict[str, Any]:
     """Each setting with its value or its range."""
     fixed, space = json.loads(plan)
-    return fixed | {key: Range(*given) for key, given in space.items()}
+    return fixed | {key: SearchRange(*given) for key, given in space.items()}
 
 
 def _unusable(storage: str, error: Exception) -> str:
@@ -131,7 +131,7 @@ def _unusable(storage: str, error: Exception) -> str:
 class Search:
     """Asks Optuna for settings, and tells it their value."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SearchSpec) -> None:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)

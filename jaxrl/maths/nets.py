@@ -12,7 +12,7 @@ Inputs and outputs of the modules:
 import contextlib
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import flax.errors
 import flax.linen as nn
@@ -21,11 +21,8 @@ import jax.numpy as jnp
 
 from jaxrl.maths.distributions import Categorical, Gaussian, TanhGaussian
 from jaxrl.policy import LOG_STD_RANGE
-from jaxrl.policy import Activation as Activation
-from jaxrl.settings import Widths
+from jaxrl.settings import Activation, Initializer, Widths
 from jaxrl.types import Box, EnvSpec, Params
-
-Initializer = Literal["orthogonal", "uniform"]
 
 INITIALIZERS: dict[Initializer, Callable[[float], nn.initializers.Initializer]] = {
     "orthogonal": nn.initializers.orthogonal,

@@ -21,9 +21,10 @@ import yaml
 from jaxrl.errors import UserError
 from jaxrl.policy import Policy
 from jaxrl.runs import status
-from jaxrl.runs.reading import LOCK, MODEL, determining, parsed
+from jaxrl.runs.reading import LOCK, MODEL, determining
 from jaxrl.runs.spec import OWN, Run, make
 from jaxrl.types import EnvSpec
+from jaxrl.yaml_lines import parsed
 
 # What a run writes, beside its settings.
 WRITTEN = (

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from jaxrl.errors import UserError
 from jaxrl.logging.columns import RETURNS, STEPS
 from jaxrl.policy import Policy
 from jaxrl.runs import status
 from jaxrl.runs.status import State, Status
+from jaxrl.yaml_lines import parsed
 
 MODEL_NAMES = ("last", "best")  # other models are named by their step
 MODEL = "model.json"  # algorithm, environment and step of a model
@@ -208,16 +208,6 @@ def yaml_in(file: Path) -> Any:
         raise UserError(f"cannot read {file}: {error.strerror}") from None
     except ValueError as error:
         raise UserError(f"{file} is not YAML: {error}") from None
-
-
-def parsed(text: str) -> Any:
-    """The content of YAML; a ValueError, in a line, where it is not YAML."""
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
 
 
 def _missing(config: Any) -> list[str]:
