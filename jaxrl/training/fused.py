@@ -171,13 +171,6 @@ def _off_policy(
         random = jax.random.uniform(random_key, action.shape, action.dtype, -1, 1)
         return jnp.where(step < data.start_steps, random, action)
 
-    def updates(
-        state: Any, replay: DeviceReplay, key: jax.Array
-    ) -> tuple[Any, Metrics]:
-        batches = replay.sample(key, data.update_every, data.batch_size)
-        state, metrics = jax.lax.scan(algo.update, state, batches)
-        return state, jax.tree.map(jnp.mean, metrics)
-
     def one_round(carry: tuple, key: jax.Array) -> tuple[tuple, tuple]:
         state, envs, replay, env_steps = carry
         collect_key, batch_key = jax.random.split(key)
@@ -192,25 +185,37 @@ def _off_policy(
         replay = replay.insert(rollout)
         env_steps = jnp.minimum(env_steps + steps * data.num_envs, MAX_COUNT)
         ready = env_steps >= data.update_after
-        _, shapes = jax.eval_shape(updates, state, replay, batch_key)
-        no_metrics = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-        state, metrics = jax.lax.cond(
-            ready,
-            lambda state: updates(state, replay, batch_key),
-            lambda state: (state, no_metrics),
-            state,
-        )
+        state, metrics = _updates(state, replay, batch_key, algo, data, ready)
         return (state, envs, replay, env_steps), (metrics, ready, ended)
 
     def epoch(carry: tuple, key: jax.Array) -> tuple[tuple, Metrics]:
-        round_keys = jax.random.split(key, rounds)
-        carry, rows = jax.lax.scan(one_round, carry, round_keys)
+        carry, rows = jax.lax.scan(one_round, carry, jax.random.split(key, rounds))
         return carry, _row(*rows)
 
     replay = DeviceReplay.empty(_one_transition(env, envs), data.replay_size)
     carry: Any = (state, envs, replay, jnp.zeros((), int))
     (state, *_), history = jax.lax.scan(epoch, carry, keys)
     return state, history
+
+
+def _updates(
+    state: Any,
+    replay: DeviceReplay,
+    key: jax.Array,
+    algo: Algorithm,
+    data: OffPolicy,
+    ready: jax.Array,
+) -> tuple[Any, Metrics]:
+    """One round of updates and the means of its metrics; none if not `ready`."""
+
+    def run(state: Any) -> tuple[Any, Metrics]:
+        batches = replay.sample(key, data.update_every, data.batch_size)
+        state, metrics = jax.lax.scan(algo.update, state, batches)
+        return state, jax.tree.map(jnp.mean, metrics)
+
+    _, shapes = jax.eval_shape(run, state)
+    no_metrics = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    return jax.lax.cond(ready, run, lambda state: (state, no_metrics), state)
 
 
 def _one_transition(env: JaxEnv, envs: EnvBatch) -> Transition:
