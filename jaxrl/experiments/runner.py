@@ -98,7 +98,7 @@ def run(
 def claimed(
     name: str, variants: Sequence[Variant], options: Options
 ) -> Iterator[list[Job]]:
-    """Keeps other runners out of a grid; refuses runs that must not be mixed."""
+    """Locks a grid, so that one process runs it; refuses runs with other settings."""
     with directory.locked(Path(options.out) / name):
         jobs = [Job.from_variant(variant) for variant in variants]
         if not options.overwrite:
@@ -107,9 +107,9 @@ def claimed(
 
 
 def _refuse_changed(jobs: Sequence[Job]) -> None:
-    """Refuses runs of other settings: results of two must not be taken for one."""
+    """Refuses runs with other settings, whose results must not be mixed."""
     faults = [
-        f"{job.variant.path} holds another run: {', '.join(job.changes)}"
+        f"{job.variant.path} holds a run with other settings: {', '.join(job.changes)}"
         for job in jobs
         if job.changes
     ]
@@ -119,7 +119,7 @@ def _refuse_changed(jobs: Sequence[Job]) -> None:
     if len(faults) == 1:
         raise UserError(f"{faults[0]}; {what.format('it')}")
     more = [f"and {len(faults) - SHOWN} more"] if len(faults) > SHOWN else []
-    head = f"{len(faults)} runs are of other settings; {what.format('them')}:"
+    head = f"{len(faults)} runs have other settings; {what.format('them')}:"
     raise UserError("\n  ".join([head, *faults[:SHOWN], *more]))
 
 
