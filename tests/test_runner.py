@@ -176,8 +176,8 @@ def test_wrong_options_are_refused_from_python_too(wrong):
         tiny("g").run(**wrong)
 
 
-def test_a_stopped_run_counts_as_its_steps_and_one_that_is_over_as_whole():
-    line = Line("a", "stopped", 100, "stopped by SIGINT; run again to go on", steps=30)
+def test_a_stopped_run_counts_as_its_steps_and_a_failed_one_as_all():
+    line = Line("a", "stopped", 100, "stopped by SIGINT", steps=30)
     assert line.done == 30
     assert line._replace(state="failed").done == 100
     assert line._replace(state="pruned").done == 100

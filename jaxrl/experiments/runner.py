@@ -198,7 +198,7 @@ class Runner:
             elif self._source and (why := self._source.should_stop(job)):
                 job.stop(why)
             job.poll(self._options.time_limit)
-            if job.state == "failed" and self._is_worth_another(job):
+            if job.state == "failed" and self._should_retry(job):
                 job.state = "waiting"
             elif job.state != "running" and self._source and not stopped:
                 self._source.report(job)
@@ -231,7 +231,7 @@ class Runner:
         self._table.add(job)
         return job
 
-    def _is_worth_another(self, job: Job) -> bool:
+    def _should_retry(self, job: Job) -> bool:
         assert job.process is not None
         refused = job.process.returncode == REFUSED
         return not refused and job.attempts <= self._options.retries
