@@ -260,6 +260,16 @@ def test_a_reference_that_begins_later_is_not_drawn(tmp_path, in_tmp, capsys):
     assert "Spinning Up" not in (in_tmp / "curves.svg").read_text()
 
 
+@pytest.mark.parametrize(("env", "y"), [("CartPole-v1", "Performance"), (None, "Gap")])
+def test_runs_without_a_reference_are_drawn_alone(tmp_path, in_tmp, env, y, capsys):
+    columns = log([10, 20], [1, 2], Gap=[3, 4])
+    write_run(tmp_path / "r", "ppo", 0, columns, env=env or "Hopper-v4")
+    words = ["plot", "r", "--ref", "spinup", "-y", y, "-o", "curves.svg"]
+    assert main(words) == 0
+    assert "without reference" in capsys.readouterr().err
+    assert "Spinning Up" not in (in_tmp / "curves.svg").read_text()
+
+
 # Pictures
 
 
@@ -564,7 +574,6 @@ def test_opengl_is_found_or_the_way_to_it_told(monkeypatch):
         (["plot", "RUN", "--legend", "a", "b"], "2 names, but there are 1 curves: ppo"),
         (["plot", "RUN", "--select", "sac*"], "no run is left"),
         (["plot", "RUN", "--est", "max"], "must be one of"),
-        (["plot", "RUN", "--ref", "spinup", "-y", "gap"], "published no curve"),
         (["plot", "RUN", "-y", "hollow"], "has no value of hollow yet"),
         (["plot", "RUN", "-o", "a.jpg"], "must end in .png, .svg or .pdf"),
         (["plot", "RUN", "-o", "no/a.png"], "no is no directory"),

@@ -1,8 +1,10 @@
 """Gymnasium's environments, as the library sees them."""
 
+import contextlib
 import difflib
 import importlib
 import math
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -231,6 +233,26 @@ def _newer(name: str) -> str:
     return f"it is out of use; take {base}-v{newest}" if newest > version else ""
 
 
+def _redirect_mujoco_warnings() -> None:
+    """Prints MuJoCo's first warning on stderr, and drops the others.
+
+    By default MuJoCo appends each to MUJOCO_LOG.TXT in the current directory. A
+    handler that the user has set stays.
+    """
+    mujoco = sys.modules.get("mujoco")  # there if an environment has imported it
+    if mujoco is None or mujoco.get_mju_user_warning() is not None:
+        return
+    shown: list[str] = []
+
+    def show_first(message: str) -> None:
+        if not shown:
+            shown.append(message)
+            with contextlib.suppress(OSError, ValueError):  # stderr may be closed
+                print(f"note: MuJoCo: {message}", file=sys.stderr, flush=True)
+
+    mujoco.set_mju_user_warning(show_first)
+
+
 def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> gym.Env:
     module, _, name = env_id.rpartition(":")
     try:
@@ -238,7 +260,9 @@ def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> gym.Env:
             importlib.import_module(module)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*out of date.*")
-            return gym.make(name, disable_env_checker=True, **env_kwargs)
+            env = gym.make(name, disable_env_checker=True, **env_kwargs)
+        _redirect_mujoco_warnings()
+        return env
     except ModuleNotFoundError as error:
         raise ValueError(
             f"cannot import {error.name!r} for {env_id!r}; if it is here and you trust "
