@@ -58,6 +58,7 @@ ONLY = {
     "optuna": {"experiments"},
     "submitit": {"experiments"},
     "argparse": {"cli"},
+    "rich": {"logging", "experiments", "cli"},
 }
 
 

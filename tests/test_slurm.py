@@ -91,7 +91,7 @@ def test_an_array_ends_with_one_failure_listed_and_a_second_go_tries_that_again(
     before = (done / "progress.csv").stat().st_mtime_ns
     code, printed = finished_command(words)
     assert code == 1, printed
-    assert "g: 2 of 3 are finished already" in printed
+    assert "g: 2 of 3 already finished" in printed
     assert "--array=0-0%1" in scripts(tmp_path, "g")[1].read_text()
     assert (done / "progress.csv").stat().st_mtime_ns == before
     assert not list(tmp_path.rglob("*.pkl"))

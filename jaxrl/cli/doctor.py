@@ -1,22 +1,31 @@
 """`jaxrl doctor [--out DIR]`."""
 
+import contextlib
 import importlib.metadata
 import platform
 import subprocess
 import sys
 import tempfile
 import time
+import typing
 from collections.abc import Callable
 from pathlib import Path
 
 from jaxrl import __version__
 from jaxrl.cli import flags
 from jaxrl.errors import UserError
+from jaxrl.logging.console import printable, terminal
 from jaxrl.show import video
+
+if typing.TYPE_CHECKING:
+    from rich.console import Console
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "gymnasium", "mujoco")
 # In a process of its own, because it starts MPI, and may end the process.
 MPI = "from mpi4py import MPI; print(MPI.Get_library_version().split(',')[0])"
+
+
+STYLES = {"ok": "green", "--": "yellow", "NO": "bold red"}
 
 
 class Absent(Exception):
@@ -40,20 +49,38 @@ def main(arguments: list[str]) -> int:
         "output": lambda: _output(out),
         "self-test": _self_test,
     }
-    return 1 if [name for name in checks if not _passes(name, checks[name])] else 0
+    console = terminal()
+    failed = False
+    for name, check in checks.items():
+        with console.status(name) if console else contextlib.nullcontext():
+            mark, found = _checked(check)
+        _print(console, mark, name, printable(found))
+        failed |= mark == "NO"
+    return int(failed)
 
 
-def _passes(name: str, check: Callable[[], str]) -> bool:
-    """Prints what it found; whether a run can do with that."""
+def _checked(check: Callable[[], str]) -> tuple[str, str]:
+    """The mark of a check and what it found."""
     try:
-        mark, found = "ok", check()
+        return "ok", check()
     except Absent as absent:
-        mark, found = "--", str(absent)
-    except Exception as error:  # whatever is broken, the next check goes on
-        reason = " ".join(str(error).split())
-        mark, found = "NO", reason or type(error).__name__
-    print(f"{mark}  {name:10} {found}", flush=True)
-    return mark != "NO"
+        return "--", str(absent)
+    except Exception as error:  # one failure must not hide the checks after it
+        return "NO", " ".join(str(error).split()) or type(error).__name__
+
+
+def _print(console: "Console | None", mark: str, name: str, found: str) -> None:
+    if console is None:
+        print(f"{mark}  {name:10} {found}", flush=True)
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    row = Table.grid(padding=(0, 2, 0, 0))
+    for width in (2, 9, None):
+        row.add_column(width=width)
+    row.add_row(Text(mark, STYLES[mark]), name, found)
+    console.print(row)
 
 
 def _versions() -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal, Protocol, Self
 
 from jaxrl.errors import UserError
-from jaxrl.experiments.live_table import Display, Line
+from jaxrl.experiments.live_table import Line, LiveTable
 from jaxrl.experiments.variant import Variant
 from jaxrl.processes import subprocesses
 from jaxrl.processes.signals import StopRequest
@@ -158,7 +158,8 @@ class Job:
         """What can be seen of it from outside."""
         run, output = self.variant.run, str(self.variant.output)
         line = Line(self.variant.name, self.state, run.total_steps, self.cause, output)
-        line = line._replace(attempt=max(self.attempts, 1))
+        pruned = self.cause.startswith("pruned")
+        line = line._replace(attempt=max(self.attempts, 1), pruned=pruned)
         progress = {} if self.state == "waiting" else self.variant.progress
         if not progress:
             return line
@@ -245,7 +246,7 @@ class Board:
         self._lines = [job.look() for job in jobs]
         self._looked = 0.0
         count = expected or len(jobs)
-        self._display = Display(name, self._lines, count) if options.screen else None
+        self._display = LiveTable(name, self._lines, count) if options.screen else None
 
     def add(self, job: Job) -> None:
         self.jobs.append(job)
