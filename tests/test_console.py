@@ -51,7 +51,7 @@ def test_a_table_fits_the_terminal_and_shows_names_as_text(runs, columns):
     assert not [line for line in lines if "\x1b" in line]
     rows = [line.split() for line in lines]
     assert sum("1000000/3000000" in row for row in rows) == 2
-    assert "2345.6" in sum(rows, [])
+    assert any("2345.6" in row for row in rows)
     # A path may take several lines, but none of it is lost.
     path = "".join(line[:20] if columns == 60 else line for line in lines)
     assert "[red]evil[/red]" in path
