@@ -13,7 +13,7 @@ from test_show import log, write_run
 
 from jaxrl.cli.main import main
 from jaxrl.runs import failures, reading
-from jaxrl.show import page, report
+from jaxrl.show import packing, page, report
 
 
 def curve_of(returns):
@@ -37,7 +37,7 @@ def sweep(root):
 
 
 def told(*paths):
-    return report.content(report.gathered(list(map(str, paths))), paths[0])
+    return report.page_data(report.collect_runs(list(map(str, paths))), paths[0])
 
 
 def unpacked(text):
@@ -64,12 +64,12 @@ def test_settings_that_differ_are_told_from_those_in_common(tmp_path):
 
 def test_a_setting_that_others_lack_differs_not():
     runs = [{"algo": "ppo", "lam": 0.9}, {"algo": "sac", "tau": 1}, {"algo": "sac"}]
-    assert report.compared(runs) == (["algo"], {"lam": 0.9, "tau": 1})
+    assert report.compare_settings(runs) == (["algo"], {"lam": 0.9, "tau": 1})
 
 
 def test_curves_keep_four_digits_and_gaps():
     values = np.array([0.0, -1234.56, 1e-8, 3e8, np.nan, 1e300])
-    first, second, third, fourth, gap, huge = unpacked(report.packed(values))
+    first, second, third, fourth, gap, huge = unpacked(packing.pack(values))
     assert (first, huge) == (0, math.inf)
     assert math.isnan(gap)
     np.testing.assert_allclose([second, third, fourth], values[1:4], rtol=2e-5)
@@ -81,8 +81,8 @@ def test_long_curves_are_thinned_with_both_ends_kept_and_the_best_told(tmp_path)
     write_run(tmp_path, "long", 0, curve_of(list(returns)))
     content = told(tmp_path)
     steps = column(content, 0, "TotalEnvInteracts")
-    assert content["thinned"] == [report.MOST, 5000]
-    assert len(steps) == report.MOST
+    assert content["thinned"] == [packing.MAX_POINTS, 5000]
+    assert len(steps) == packing.MAX_POINTS
     assert (steps[0], steps[-1]) == pytest.approx((1000, 5e6), rel=1e-4)
     assert content["runs"][0]["best"] == 77
 
@@ -148,15 +148,15 @@ def test_a_run_without_a_row_is_told_beside_others(tmp_path):
     assert (young["last"], set(young["curves"])) == (None, {-1})
 
 
-@pytest.mark.parametrize("size", [1000, report.EMBEDDED])
+@pytest.mark.parametrize("size", [1000, report.MAX_EMBEDDED])
 def test_small_videos_are_in_the_page_and_large_ones_beside_it(tmp_path, size):
     path = write_run(tmp_path / "r", "a b", 0, curve_of([1, 2]))
     (path / "videos").mkdir()
     (path / "videos" / "50%.mp4").write_bytes(b"\0" * size)
-    found = report.gathered([str(tmp_path / "r")])
-    (video,) = report.content(found, tmp_path)["runs"][0]["videos"]
+    found = report.collect_runs([str(tmp_path / "r")])
+    (video,) = report.page_data(found, tmp_path)["runs"][0]["videos"]
     linked = "r/a%20b/a%20b_s0/videos/50%25.mp4"
-    begins = "data:video/mp4;base64,AAAA" if size < report.EMBEDDED else linked
+    begins = "data:video/mp4;base64,AAAA" if size < report.MAX_EMBEDDED else linked
     assert video["source"].startswith(begins)
 
 
@@ -166,8 +166,8 @@ def test_odd_values_in_a_config_are_words(tmp_path):
     content = told(tmp_path)
     common = content["common"]
     assert (common["a"], common["c"], common["d:e"]) == ("inf", "True", "1")
-    assert (len(common["b"]), len(common["f"])) == (report.LONGEST, report.LONGEST)
-    assert page.filled(content)  # and JSON takes it all
+    assert (len(common["b"]), len(common["f"])) == (report.MAX_TEXT, report.MAX_TEXT)
+    assert page.render(content)  # and JSON takes it all
 
 
 EVIL = "</script><script>window.caught = 1</script><img src=x onerror=caught=1>"
@@ -191,7 +191,7 @@ def evil_run(root):
 
 def test_names_of_strangers_are_never_markup(tmp_path):
     evil_run(tmp_path / "<i>r&")
-    text = page.filled(told(tmp_path / "<i>r&"))
+    text = page.render(told(tmp_path / "<i>r&"))
     inside = re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
     assert text.count("<script") == 2
     assert "<img" not in inside

@@ -183,7 +183,7 @@ def test_a_stopped_run_counts_as_its_steps_and_one_that_is_over_as_whole():
     line = Line("a", "stopped", 100, "stopped by SIGINT; run again to go on", steps=30)
     assert line.done == 30
     assert line._replace(state="failed").done == 100
-    assert line._replace(pruned=True).done == 100
+    assert line._replace(state="pruned").done == 100
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Looking at runs: statistics, curves, pictures, episodes, films, refusals."""
+"""Looking at runs: statistics, curves, pictures, episodes, videos, mistakes."""
 
 import csv
 import json
@@ -16,7 +16,7 @@ from jaxrl.cli.main import main
 from jaxrl.errors import UserError
 from jaxrl.policy import Policy
 from jaxrl.runs import directory, reading
-from jaxrl.show import agent, curves, plot, statistics, video
+from jaxrl.show import agent, curves, plot, selection, spinup, statistics, video
 from jaxrl.show.curves import View
 
 
@@ -72,7 +72,7 @@ def test_the_iqm_is_the_mean_of_the_middle_half():
     np.testing.assert_allclose(statistics.iqm(two), [1.5, 1.5])
 
 
-@pytest.mark.parametrize("estimate", statistics.ESTIMATES.values())
+@pytest.mark.parametrize("estimate", statistics.ESTIMATORS.values())
 def test_the_bootstrap_interval_covers_the_truth_about_as_often_as_it_says(estimate):
     samples = np.random.default_rng(1).normal(7, 2, (20, 300))  # 300 experiments
     low, high = statistics.bootstrap(samples, estimate)
@@ -219,27 +219,27 @@ def test_runs_are_grouped_selected_and_renamed(tmp_path):
     each = curves.panels(runs, View(each_run=True))[0].curves
     assert [curve.label for curve in each] == ["ppo_s0", "ppo_s1", "ppo_s2"]
     names = lambda runs: [run.name for run in runs]  # noqa: E731
-    assert names(curves.chosen(runs, ["gamma=0.99"], [])) == ["ppo_s2"]
-    assert names(curves.chosen(runs, [], ["*_s1"])) == ["ppo_s0", "ppo_s2"]
+    assert names(selection.select(runs, ["gamma=0.99"], [])) == ["ppo_s2"]
+    assert names(selection.select(runs, [], ["*_s1"])) == ["ppo_s0", "ppo_s2"]
     with pytest.raises(UserError, match="no run is left"):
-        curves.chosen(runs, ["pp"], [])  # a part of a name is not a name
+        selection.select(runs, ["pp"], [])  # a part of a name is not a name
 
 
 def test_spinning_ups_curves_are_the_published_ones(tmp_path):
     write_run(tmp_path, "ppo", 0, log([1e6, 3e6], [1, 2]), env="Hopper-v4")
     write_run(tmp_path, "trpo", 0, log([1e6, 2e6], [1, 2]), "trpo", "Hopper-v4")
     (panel,) = curves.panels(reading.find([str(tmp_path)]), View())
-    ppo, trpo = curves.spinup(panel, View())
+    ppo, trpo = spinup.reference_curves(panel, View())
     assert (ppo.y[-1], ppo.high[-1]) == (2477, 2477 + 529)  # as their figure shows
     assert trpo.y[-1] == 1887
     assert "tensorflow" in trpo.label  # the only one they published
-    assert curves.spinup(panel, View(x="Time")) == []
+    assert spinup.reference_curves(panel, View(x="Time")) == []
 
 
 def test_the_reference_ends_where_our_curves_do(tmp_path):
     write_run(tmp_path, "sac", 0, log([1e4, 5e5], [1, 2]), "sac", "mine:Hopper-v5")
     (panel,) = curves.panels(reading.find([str(tmp_path)]), View())
-    (sac,) = curves.spinup(panel, View())
+    (sac,) = spinup.reference_curves(panel, View())
     assert sac.x[-1] == sac.x.max() == 5e5
     assert sac.y[-1] == pytest.approx(3231, abs=15)
 
@@ -247,7 +247,7 @@ def test_the_reference_ends_where_our_curves_do(tmp_path):
 def test_the_reference_has_no_point_beyond_its_own_ends(tmp_path):
     write_run(tmp_path, "sac", 0, log([1e3, 9e6], [1, 2]), "sac")
     (panel,) = curves.panels(reading.find([str(tmp_path)]), View())
-    (sac,) = curves.spinup(panel, View())
+    (sac,) = spinup.reference_curves(panel, View())
     assert (sac.x[0], sac.x[-1]) == (9999, 2999999)
     assert (np.diff(sac.x) > 0).all()
 
@@ -293,7 +293,7 @@ def test_the_picture_shows_the_curves_under_their_names(tmp_path):
     runs = seeds(tmp_path, ([0, 1e6], [1, 3]), ([0, 1e6], [3, 7]))
     panels = curves.panels(runs, View())
     figure = Figure(layout="constrained")
-    plot.draw(figure, panels, [curves.spinup(panels[0], View())], View())
+    plot.draw(figure, panels, [spinup.reference_curves(panels[0], View())], View())
     (axis,) = figure.axes
     ours, theirs = axis.get_lines()
     np.testing.assert_allclose(ours.get_ydata(), [2, 5])
@@ -328,7 +328,7 @@ def test_a_title_stands_once(tmp_path, envs, ys, over_all, over_panels):
 
 
 def test_numbers_are_short():
-    assert [plot.shortly(x) for x in (0, 950, 2500, 1e6, -3e9)] == [
+    assert [plot.short_number(x) for x in (0, 950, 2500, 1e6, -3e9)] == [
         *("0", "950", "2.5k", "1M", "-3G")
     ]
 
@@ -339,7 +339,7 @@ def test_a_mean_over_environments_is_told(tmp_path, in_tmp, capsys):
     by_algo = ["plot", "r", "--group", "algo"]
     assert main([*by_algo, "--facet", "none"]) == 0
     told = capsys.readouterr().err
-    assert told.startswith("jaxrl: ppo averages over A-v1, B-v1; --facet env parts")
+    assert told.startswith("jaxrl: ppo averages over A-v1, B-v1; --facet env separates")
     assert main(by_algo) == 0
     assert main(["plot", "r", "--facet", "none"]) == 0  # a curve for each
     assert capsys.readouterr().err == ""
@@ -367,14 +367,6 @@ def test_a_damaged_run_is_left_out_by_its_name(in_tmp, file, content, capsys):
     for pattern in ("bad*", "bad[[]1]_s0"):
         assert main(["plot", "r", "--exclude", pattern]) == 0
         assert "1 run\n" in capsys.readouterr().out
-
-
-def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch, capsys):
-    write_run(tmp_path / "r", "ppo", 0, log([1, 2], [1, 2]))
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert main(["plot", str(tmp_path / "r"), "-o", str(tmp_path / "a.png")]) == 2
-    assert "pip install 'jaxrl[plot]'" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == [tmp_path / "r"]
 
 
 # Episodes
@@ -473,7 +465,7 @@ def test_looking_at_a_run_does_not_import_jax(trained, command, tmp_path):
     assert done.returncode == 0
 
 
-# Export and film
+# Export and video
 
 
 def test_export_writes_the_policy_that_eval_plays(trained, tmp_path, capsys):
@@ -488,7 +480,7 @@ def test_export_writes_the_policy_that_eval_plays(trained, tmp_path, capsys):
     assert list(tmp_path.iterdir()) == [output]
 
 
-FILM = """
+VIDEO = """
 import sys, imageio.v2 as imageio
 from jaxrl.cli.main import main
 assert main(sys.argv[1:]) == 0
@@ -498,11 +490,11 @@ print(len(pictures), *pictures[0].shape[:2])
 
 
 @pytest.mark.parametrize(("suffix", "count"), [(".mp4", 12), (".gif", 6)])
-def test_a_film_has_its_pictures(trained, tmp_path, suffix, count):
+def test_a_video_has_a_frame_for_each_step_shown(trained, tmp_path, suffix, count):
     output = tmp_path / f"agent{suffix}"
     words = ["video", trained["pole"], "--episodes=2", "--max_len=6", "-o", output]
     # In a process of its own, because ffmpeg forks and JAX has threads here.
-    command = [sys.executable, "-c", FILM, *map(str, words)]
+    command = [sys.executable, "-c", VIDEO, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     # CartPole runs at 50 pictures a second, of which a .gif shows 25; 400 rows, and
@@ -513,9 +505,9 @@ def test_a_film_has_its_pictures(trained, tmp_path, suffix, count):
 
 def test_the_numbers_are_drawn_into_the_picture():
     black = np.zeros((101, 301, 3), np.uint8)
-    one = video.labelled(black, agent.Moment(1, 1.0, 1, False))
-    two = video.labelled(black, agent.Moment(1, 22.0, 1, False))
-    assert one.shape == (124, 300, 3)  # even, as films must be
+    one = video.add_caption(black, agent.Moment(1, 1.0, 1, False))
+    two = video.add_caption(black, agent.Moment(1, 22.0, 1, False))
+    assert one.shape == (124, 300, 3)  # even, as videos must be
     assert (one[24:] == 0).all()
     assert (one[:24] != two[:24]).any()
 
@@ -530,12 +522,12 @@ def test_opengl_is_found_or_the_way_to_it_told(monkeypatch):
         return subprocess.CompletedProcess(command, env["MUJOCO_GL"] != "osmesa")
 
     monkeypatch.setattr(subprocess, "run", only_osmesa)
-    drawing = video.drawing("Hopper-v4")
+    arguments = video.render_kwargs("Hopper-v4")
     assert (tried, os.environ["MUJOCO_GL"]) == (["egl", "osmesa"], "osmesa")
-    assert drawing["render_mode"] == "rgb_array"
+    assert arguments["render_mode"] == "rgb_array"
     monkeypatch.setenv("MUJOCO_GL", "egl")
     with pytest.raises(UserError, match="egl does not work here; install libegl1"):
-        video.drawing("Hopper-v4")
+        video.render_kwargs("Hopper-v4")
 
 
 # Mistakes
@@ -569,7 +561,7 @@ def test_opengl_is_found_or_the_way_to_it_told(monkeypatch):
         (["plot", "RUN", "-x", "Tiem"], "there is no column 'Tiem'"),
         (["plot", "r", "-y", "LossQ"], "only 1 of 2 runs have 'LossQ'; choose them"),
         (["plot", "r", "-y", "LossQ", "--suite"], "only 1 of 2 runs have 'LossQ'"),
-        (["plot", "RUN", "-x", "AverageEpRet"], "does not grow"),
+        (["plot", "RUN", "-x", "AverageEpRet"], "does not increase"),
         (["plot", "RUN", "--group", "gama"], "no setting 'gama'; did you mean 'gamma'"),
         (["plot", "RUN", "--legend", "a", "b"], "2 names, but there are 1 curves: ppo"),
         (["plot", "RUN", "--select", "sac*"], "no run is left"),
@@ -604,8 +596,8 @@ def test_mistakes_end_in_a_sentence_and_leave_nothing(
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        ("plot", "has no data yet; its first epoch is under way"),
-        ("report", "has no data yet; its first epoch is under way"),
+        ("plot", "has no data yet; its first epoch is not finished"),
+        ("report", "has no data yet; its first epoch is not finished"),
         ("eval", "has no model 'last' yet"),
     ],
 )

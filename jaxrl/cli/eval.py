@@ -59,7 +59,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
 def _in_a_window() -> dict[str, str]:
     displays = ("DISPLAY", "WAYLAND_DISPLAY")
     if sys.platform == "linux" and not any(os.environ.get(name) for name in displays):
-        raise UserError("there is no display for --render; film it with jaxrl video")
+        raise UserError("there is no display for --render; use jaxrl video")
     return {"render_mode": "human"}
 
 

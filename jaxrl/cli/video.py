@@ -8,7 +8,7 @@ from jaxrl.show import agent, video
 def main(arguments: list[str]) -> int:
     parser = flags.Parser(
         "video DIR [-o agent.mp4|agent.gif] [--episodes N] ...",
-        "Films the policy of a run in its environment; needs no display.",
+        "Records a video of a run's policy in its environment; needs no display.",
     )
     flags.add_agent(parser)
     flags.add_output(parser, "agent.mp4")
@@ -18,10 +18,10 @@ def main(arguments: list[str]) -> int:
     add("--seed", type=flags.seed, default=0, metavar="N", help="of the episodes [0]")
     given = parser.parse(arguments)
     run = reading.record(given.dir)
-    drawing = video.drawing(run.config["env"])
+    drawing = video.render_kwargs(run.config["env"])
     policy, env = agent.load(run.path, given.checkpoint, given.max_len, **drawing)
     with flags.writing(given.output, video.SUFFIXES) as path:
-        count = video.film(path, policy, env, given.episodes, given.seed)
+        count = video.record_video(path, policy, env, given.episodes, given.seed)
     env.close()
-    print(f"{given.output}: {run.name} in {count} pictures")
+    print(f"{given.output}: {run.name} in {count} frames")
     return 0

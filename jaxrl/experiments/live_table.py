@@ -36,8 +36,6 @@ class Line(NamedTuple):
     """How long it has run."""
     attempt: int = 1
     """From 1; `cause` is why the attempt before it failed."""
-    pruned: bool = False
-    """Stopped for good by a search."""
 
     @property
     def steps_of_total(self) -> str:
@@ -53,7 +51,7 @@ class Line(NamedTuple):
     @property
     def done(self) -> int:
         """Steps that need no more time; all of them where it will not be resumed."""
-        over = self.pruned or self.state in ("finished", "failed", "pruned")
+        over = self.state in ("finished", "failed", "pruned")
         return self.total if over else min(self.steps, self.total)
 
 

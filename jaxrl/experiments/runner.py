@@ -158,8 +158,7 @@ class Job:
         """What can be seen of it from outside."""
         run, output = self.variant.run, str(self.variant.output)
         line = Line(self.variant.name, self.state, run.total_steps, self.cause, output)
-        pruned = self.cause.startswith("pruned")
-        line = line._replace(attempt=max(self.attempts, 1), pruned=pruned)
+        line = line._replace(attempt=max(self.attempts, 1))
         progress = {} if self.state == "waiting" else self.variant.progress
         if not progress:
             return line
