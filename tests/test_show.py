@@ -266,7 +266,9 @@ def test_runs_without_a_reference_are_drawn_alone(tmp_path, in_tmp, env, y, caps
     write_run(tmp_path / "r", "ppo", 0, columns, env=env or "Hopper-v4")
     words = ["plot", "r", "--ref", "spinup", "-y", y, "-o", "curves.svg"]
     assert main(words) == 0
-    assert "without reference" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "without reference" in said
+    assert f"{y} in {env or 'Hopper-v4'}" in said
     assert "Spinning Up" not in (in_tmp / "curves.svg").read_text()
 
 

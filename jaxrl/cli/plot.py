@@ -130,10 +130,13 @@ def _add_how(parser: flags.Parser) -> None:
 def _references(panels: list[Panel], view: View) -> list[list[Curve]]:
     """Spinning Up's curves for each panel; says on stderr which are missing."""
     found = [spinup.reference_curves(panel, view) for panel in panels]
-    if not any(found):
+    alone = [panel for panel, own in zip(panels, found, strict=True) if not own]
+    if alone:
+        names = [f"{panel.y} in {', '.join(panel.environments)}" for panel in alone]
         print(
-            "jaxrl: drawn without reference: Spinning Up published the return over "
-            f"environment steps in {spinup.ENVIRONMENTS}",
+            f"jaxrl: drawn without reference: {'; '.join(names)}; Spinning Up "
+            "published the return over environment steps in "
+            f"{spinup.ENVIRONMENTS}",
             file=sys.stderr,
         )
     late = [curve.label for own in found for curve in own if not len(curve.x)]
