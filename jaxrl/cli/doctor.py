@@ -21,15 +21,15 @@ if typing.TYPE_CHECKING:
     from rich.console import Console
 
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "gymnasium", "mujoco")
-# In a process of its own, because it starts MPI, and may end the process.
+# In a subprocess, because importing it starts MPI, which may abort the process.
 MPI = "from mpi4py import MPI; print(MPI.Get_library_version().split(',')[0])"
 
 
 STYLES = {"ok": "green", "--": "yellow", "NO": "bold red"}
 
 
-class Absent(Exception):
-    """Something that a user can do without."""
+class Missing(Exception):
+    """An optional part that is not installed."""
 
 
 def main(arguments: list[str]) -> int:
@@ -63,8 +63,8 @@ def _checked(check: Callable[[], str]) -> tuple[str, str]:
     """The mark of a check and what it found."""
     try:
         return "ok", check()
-    except Absent as absent:
-        return "--", str(absent)
+    except Missing as missing:
+        return "--", str(missing)
     except Exception as error:  # one failure must not hide the checks after it
         return "NO", " ".join(str(error).split()) or type(error).__name__
 
@@ -100,7 +100,7 @@ def _mpi() -> str:
     words = [sys.executable, "-c", MPI]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     if done.returncode:
-        raise Absent("no MPI library; pip install 'jaxrl[mpi]' brings one")
+        raise Missing("no MPI library; pip install 'jaxrl[mpi]' installs one")
     return done.stdout.strip()
 
 
@@ -108,8 +108,8 @@ def _rendering() -> str:
     try:
         video.choose_opengl()
     except UserError as error:
-        raise Absent(str(error)) from None
-    return "MuJoCo draws without a display"
+        raise Missing(str(error)) from None
+    return "MuJoCo renders without a display"
 
 
 def _output(out: Path) -> str:
@@ -122,7 +122,7 @@ def _output(out: Path) -> str:
 
 
 def _self_test() -> str:
-    """Trains until it is better than chance, which is 22 steps upright."""
+    """Trains PPO on CartPole, where a random policy has a return of about 22."""
     from jaxrl.runs import spec
     from jaxrl.training import train
 
@@ -134,6 +134,6 @@ def _self_test() -> str:
     seconds = time.perf_counter() - start
     if returned < 40:
         raise RuntimeError(
-            f"ppo came to a return of {returned:.0f} only, not beyond 40"
+            f"ppo reached a return of only {returned:.0f}; 40 or more is expected"
         )
-    return f"ppo learned CartPole to a return of {returned:.0f} in {seconds:.0f} s"
+    return f"ppo reached a return of {returned:.0f} in CartPole in {seconds:.0f} s"
