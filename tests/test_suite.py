@@ -117,11 +117,11 @@ def test_one_run_a_group_has_no_interval(tmp_path, capsys):
 
 def test_gaps_and_equal_runs_are_refused(tmp_path):
     runs = two(tmp_path)
-    with pytest.raises(UserError, match="ppo has no run in Hopper-v4; a suite needs"):
+    with pytest.raises(UserError, match=r"ppo .*Hopper-v4"):
         suite.collect_scores(
             [run for run in runs if "ppo-Hopper" not in run.name], View()
         )
-    with pytest.raises(UserError, match="all runs in Ant-v4 are equally good"):
+    with pytest.raises(UserError, match="Ant-v4"):
         suite.collect_scores(runs[:1], View())
 
 
@@ -129,9 +129,9 @@ def test_too_many_groups_and_unknown_settings_are_refused(tmp_path):
     for i in range(suite.MAX_GROUPS + 1):
         write_run(tmp_path, f"v{i}", 0, log([1, 2], [i, i]))
     runs = reading.find([str(tmp_path)])
-    with pytest.raises(UserError, match="up to 12 groups, but there are 13"):
+    with pytest.raises(UserError, match=r"12 .*13"):
         suite.collect_scores(runs, View())
-    with pytest.raises(UserError, match="no setting 'agol'; did you mean 'algo'"):
+    with pytest.raises(UserError, match=r"'agol'.*'algo'"):
         suite.collect_scores(runs, View(group=["agol"]))
 
 
@@ -140,5 +140,5 @@ def test_options_that_do_not_fit_a_suite_are_refused(tmp_path, monkeypatch, caps
     two(tmp_path / "r")
     for words in (["--ref", "spinup"], ["--count"], ["-y", "Performance", "Epoch"]):
         assert main(["plot", "r", "--suite", *words]) == 2
-        assert capsys.readouterr().err.startswith("jaxrl: --suite compares groups")
+        assert capsys.readouterr().err.startswith("jaxrl: --suite")
     assert [path.name for path in tmp_path.iterdir()] == ["r"]
