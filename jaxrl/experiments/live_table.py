@@ -17,6 +17,7 @@ if typing.TYPE_CHECKING:
 
 ORDER = ("running", "waiting", "finished")
 ENDED = ("failed", "stopped", "pruned")  # shown with their cause
+PERIOD = 1.0  # seconds; drawing 50 rows takes 9 ms, so under 1 % of a core
 GAP = 2  # columns between two cells
 BAR = 30  # columns of the progress bar, at the most
 NAME = 8  # columns of a run's name, at the least
@@ -56,13 +57,13 @@ class Line(NamedTuple):
 
 
 class LiveTable:
-    """Redraws a table five times a second, or prints each change of state."""
+    """Redraws a table once a second, or prints each change of state."""
 
     def __init__(self, name: str, lines: Sequence[Line], expected: int) -> None:
         self._name, self._console = printable(name), terminal()
         self._begin, self._expected = time.monotonic(), expected
         self._known = {line.name: (line.state, 1) for line in lines}
-        self._height, self._drawn = 0, 0.0
+        self._height, self._drawn = 0, -math.inf
         if finished := sum(line.state == "finished" for line in lines):
             self._print(f"{self._name}: {finished} of {len(lines)} already finished")
 
@@ -70,7 +71,7 @@ class LiveTable:
         """Draws the table, or prints what has changed."""
         if self._console is None:
             self._print_changes(lines)
-        elif time.monotonic() - self._drawn > 0.2:
+        elif time.monotonic() - self._drawn > PERIOD:
             self._drawn = time.monotonic()
             self._redraw(self._console, lines)
 
