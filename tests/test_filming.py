@@ -39,7 +39,7 @@ def test_films_are_made_and_change_nothing(filmed, tmp_path):
 
 def test_a_film_is_that_of_jaxrl_video(filmed, tmp_path):
     output = tmp_path / "agent.mp4"
-    words = ["video", filmed.directory, "--checkpoint", 128, "-o", output]
+    words = ["video", filmed.directory, "--model", 128, "-o", output]
     assert jaxrl_command(*words).returncode == 0
     assert output.read_bytes() == films(filmed.directory)[NAMES[0]]
 

@@ -4,16 +4,13 @@ import json
 import typing
 from pathlib import Path
 
-from jaxrl.cli import flags
+from jaxrl.cli import options
 from jaxrl.logging.console import STATE_STYLES, printable, terminal
 from jaxrl.runs.overview import Overview, overviews
 
 if typing.TYPE_CHECKING:
     from rich.console import Console
 
-ABOUT = """\
-Lists runs and their status: state, steps, last and best return, time since last
-write, and size."""
 HEAD = ["run", "state", "steps", "last", "best", "age", "size"]
 LEAST_NEEDED = ("size", "best", "age", "last")  # hidden in this order
 GAP = 2  # columns between two cells
@@ -22,11 +19,7 @@ UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def main(arguments: list[str]) -> int:
-    parser = flags.Parser("ls [PATH ...] [--json]", ABOUT)
-    paths = "runs, directories of runs, or globs [runs]"
-    parser.add_argument("paths", nargs="*", metavar="PATH", default=[], help=paths)
-    parser.add_argument("--json", action="store_true", help="print JSON instead")
-    given = parser.parse(arguments)
+    given = options.parser("ls").parse(arguments)
     no_runs = not given.paths and not Path("runs").exists()
     found = [] if no_runs else overviews(given.paths or ["runs"])
     if given.json:

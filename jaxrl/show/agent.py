@@ -29,7 +29,7 @@ class Moment(NamedTuple):
 
 def load(
     directory: str | os.PathLike[str],
-    checkpoint: str | int = "last",
+    model: str | int = "last",
     max_ep_len: int | None = None,
     **drawing: Any,
 ) -> tuple[Policy, Any]:
@@ -38,7 +38,7 @@ def load(
     `drawing` are further arguments of the environment, such as its `render_mode`.
     """
     run = reading.record(directory)
-    policy = run.policy(checkpoint)
+    policy = run.policy(model)
     limit = max_ep_len or run.setting("max_ep_len")
     kwargs = drawing | (run.setting("env_kwargs") or {})
     env = environment(run.config["env"], limit, kwargs)
@@ -81,11 +81,11 @@ def play(act: Act, env: Any, episodes: int, seed: int) -> Iterator[Moment]:
 
 
 def evaluate_policy(
-    act: Act, env: Any, n_eval_episodes: int = 10, seed: int = 0
+    act: Act, env: Any, episodes: int = 10, seed: int = 0
 ) -> tuple[float, float]:
-    """Mean and standard deviation of the returns of so many episodes."""
-    if n_eval_episodes < 1:
-        raise ValueError(f"n_eval_episodes is {n_eval_episodes}, but must be 1 or more")
-    moments = play(act, env, n_eval_episodes, seed)
+    """Mean and standard deviation of the returns of `episodes` episodes."""
+    if episodes < 1:
+        raise ValueError(f"episodes is {episodes}, but must be 1 or more")
+    moments = play(act, env, episodes, seed)
     returns = [moment.returned for moment in moments if moment.over]
     return float(np.mean(returns)), float(np.std(returns))

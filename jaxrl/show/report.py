@@ -59,16 +59,12 @@ def collect_runs(patterns: Sequence[str]) -> ReportRuns:
         raise UserError(damaged[0].cause)
     roots = [Path(pattern) for pattern in patterns if os.path.isdir(pattern)]
     absent = [
-        FailedRun(path, "failed", _failure_reason(path))
-        for path in failures.never_begun(roots)
+        FailedRun(path, "failed", failures.failure_reason(path))
+        for path in failures.failed_to_start(roots)
     ]
     if not any(run.progress or run.state == "failed" for run in runs) and not absent:
         selection.split_by_data(runs)  # raises with the reason
     return ReportRuns(_title(patterns, directories), runs, damaged, absent)
-
-
-def _failure_reason(run: Path) -> str:
-    return failures.cause(run)
 
 
 def _title(patterns: Sequence[str], directories: Sequence[Path]) -> str:
@@ -116,7 +112,7 @@ def page_data(found: ReportRuns, folder: Path) -> dict[str, Any]:
 def _row(run: Record) -> dict[str, Any]:
     seen = glance(run)
     ended = seen.state in ("failed", "interrupted")
-    cause = _failure_reason(run.path) if ended else ""
+    cause = failures.failure_reason(run.path) if ended else ""
     seconds = _latest(run, "Time")
     return _failed_row(FailedRun(run.path, seen.state, cause)) | {
         "group": str(run.config["exp_name"]),

@@ -38,7 +38,7 @@ def film(run: Path, step: int, stop: StopRequest) -> bytes | None:
     """
     output = directory.video_path(run, step)
     output.parent.mkdir(exist_ok=True)
-    words = ["-m", "jaxrl", "video", run, "--checkpoint", step, "-o", output]
+    words = ["-m", "jaxrl", "video", run, "--model", step, "-o", output]
     _run(list(map(str, words)), stop)
     return video.preview(output) if output.exists() else None
 

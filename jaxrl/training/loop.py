@@ -308,7 +308,7 @@ class Trainer:
         self.records.save_models(names, self.envs.spec, self.state, self.taken)
 
     def _film(self) -> None:
-        if self.run.films(self.epoch):
+        if self.run.records_video(self.epoch):
             self.records.film(self.taken, self.stop)
 
     # Checkpoints

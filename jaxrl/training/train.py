@@ -1,13 +1,16 @@
-"""Training in environments that live on the host: begun, and taken up again."""
+"""Starts and resumes training in environments on the host."""
 
 import contextlib
+import signal
 from pathlib import Path
 
 from jaxrl.errors import UserError
 from jaxrl.parallel import mpi
-from jaxrl.runs import checkpoint, directory
+from jaxrl.processes import mpirun
+from jaxrl.runs import checkpoint, directory, status
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.spec import Run
+from jaxrl.runs.status import Attempt, Status
 from jaxrl.training import filming
 from jaxrl.training.loop import OnEpoch, Result, Trainer, is_complete
 
@@ -18,20 +21,46 @@ def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Res
     `on_epoch(state, step)` may return metrics to log in that epoch's row.
     """
     path = directory.run_path(run)
-    with _claimed(path):
+    with _claimed(path), Attempt(path, None, mpi.rank() == 0) as attempt:
         if mpi.rank() == 0 and not run.overwrite:
             directory.refuse_run(path)
         trainer = Trainer(run, path, on_epoch)
         if mpi.rank() == 0:
             if run.video_every:
                 filming.rehearse(run)
+            # Whatever cannot be described must show before an earlier run is removed.
+            directory.config_yaml(directory.description(trainer.run))
             directory.clear(path)
-        return trainer.start(None, screen)
+        return _run(trainer, attempt, None, screen)
 
 
 def _claimed(path: Path) -> contextlib.AbstractContextManager[None]:
-    """By rank 0, which alone writes there, unless another fails and says why."""
-    return directory.failure_noted(path) if mpi.rank() else directory.locked(path)
+    """By rank 0, which alone writes there, unless another fails."""
+    return contextlib.nullcontext() if mpi.rank() else directory.locked(path)
+
+
+def _run(
+    trainer: Trainer,
+    attempt: Attempt,
+    saved: Saved | None,
+    screen: bool,
+    notes: list[str] | None = None,
+) -> Result:
+    """To the end or a signal, with its status kept up to date."""
+    total = trainer.run.total_steps
+    attempt.start(saved.content["taken"] if saved else 0, total)
+    if screen and mpirun.speaks():
+        print(f"writing to {trainer.path}", flush=True)
+    try:
+        result = trainer.start(saved, screen, notes)
+    finally:
+        attempt.step = trainer.taken
+    if trainer.taken >= total and not trainer.owes_update:
+        attempt.end(Status(state="finished", exit_code=0))
+    elif result.stopped_by:
+        heard = signal.Signals[mpirun.heard_by_all(result.stopped_by)]
+        attempt.end(Status.from_signal(heard))
+    return result
 
 
 def resume(
@@ -40,13 +69,14 @@ def resume(
     screen: bool = True,
     on_epoch: OnEpoch | None = None,
 ) -> Result:
-    """Goes on from the newest good checkpoint, as if it had never stopped.
+    """Continues from the newest good checkpoint, as if it had never stopped.
 
     `steps` are those of the whole run, if it is to end elsewhere.
     """
     path = Path(path)
     config = directory.config_text(path)
-    with _claimed(path):
+    before = status.read(path / status.FILE)
+    with _claimed(path), Attempt(path, before, mpi.rank() == 0) as attempt:
         found = (None, []) if mpi.rank() else checkpoint.newest(path)
         saved, complaints = checkpoint.shared(found)
         if saved is None and complaints:
@@ -60,7 +90,7 @@ def resume(
         notes = [*complaints, *_notes(longer, saved, config)]
         if saved is None and mpi.rank() == 0:
             directory.reset(path)
-        return trainer.start(saved, screen, notes)
+        return _run(trainer, attempt, saved, screen, notes)
 
 
 def _end(run: Run, saved: Saved | None, config: str) -> int | None:
@@ -86,7 +116,7 @@ def _refuse_other_end(
 def _notes(run: Run, saved: Saved | None, config: str) -> list[str]:
     """What a user may wonder about."""
     if saved is None:
-        return ["there is no checkpoint yet; it begins anew"]
+        return ["there is no checkpoint yet; the run starts from its first step"]
     notes = []
     if not directory.same_settings(config, saved.config):
         notes.append(
