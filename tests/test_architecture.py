@@ -61,6 +61,7 @@ ONLY = {
     "optuna": {"experiments"},
     "submitit": {"experiments"},
     "argparse": {"cli"},
+    "rich": {"logging", "experiments", "cli"},
 }
 
 

@@ -306,7 +306,7 @@ BOMB = "a: &a [1, 1]\n" + "".join(
             "algo: sac\nenv: [Hopper-v4,\n  CartPole-v1]",
             "line 3: in CartPole-v1 sac cannot",
         ),
-        ("{algo: ppo, env: CartPole-v1, env_kwargs:y: 1}", "refuses {'y': 1}"),
+        ("{algo: ppo, env: CartPole-v1, env_kwargs:y: 1}", "{'y': 1}"),
         ("algo: sac\n env: Hopper-v4", "line 2: it is not indented as"),
         ("algo: sac\nenv: Ant-v4\n gamma: 1", "line 3: it is not indented"),
         ("algo: sac\n---\nenv: Ant-v4", "line 2: a second document begins"),

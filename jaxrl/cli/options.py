@@ -137,7 +137,7 @@ def completion(words: Sequence[str]) -> Parser:
 def plot(words: Sequence[str]) -> Parser:
     from jaxrl.show import curves
     from jaxrl.show.plot import BANDS
-    from jaxrl.show.statistics import ESTIMATES
+    from jaxrl.show.statistics import ESTIMATORS
 
     made = Parser(
         "jaxrl plot PATH... [-y COLUMN ...] [-o FILE] [--show] ...",
@@ -149,7 +149,7 @@ def plot(words: Sequence[str]) -> Parser:
     add = made.add_argument
     add("-x", metavar="COLUMN", default=curves.STEPS, help=f"[{curves.STEPS}]")
     add("--smooth", type=flags.count, default=1, metavar="N", help="rows averaged [1]")
-    add("--est", choices=ESTIMATES, default="mean", help="the line, over runs [mean]")
+    add("--est", choices=ESTIMATORS, default="mean", help="the line, over runs [mean]")
     bands = "around it: 95 %% bootstrap interval, standard deviation, extremes [ci]"
     add("--band", choices=BANDS, default="ci", help=bands)
     add("--count", action="store_true", help="draw every run separately")
