@@ -7,7 +7,7 @@ import sys
 from jaxrl import __version__
 from jaxrl.cli import interrupt
 from jaxrl.errors import UserError
-from jaxrl.processes import mpirun
+from jaxrl.processes import ranks, threads
 
 COMMANDS = {
     "train": "train a policy in an environment",
@@ -51,9 +51,9 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     if command not in COMMANDS:
         return _unknown(command)
-    mpirun.fix_threads()
-    mpirun.join(mpirun.VERBOSE in rest)
-    rest = [word for word in rest if word != mpirun.VERBOSE]
+    threads.fix_threads()
+    ranks.join(ranks.VERBOSE in rest)
+    rest = [word for word in rest if word != ranks.VERBOSE]
     with interrupt.heeded():
         return _ran(command, rest)
 
@@ -77,14 +77,14 @@ def _ran(command: str, rest: list[str]) -> int:
     except KeyboardInterrupt:
         return _stopped(interrupt.CODE, "interrupted")
     except SystemExit as left:
-        if mpirun.size() == 1:
+        if ranks.size() == 1:
             raise
         return _stopped(1, f"the process was left by exit({left.code})")
 
 
 def _stopped(code: int, sentence: str) -> int:
-    if mpirun.size() > 1:
-        mpirun.end_all(code, f"jaxrl: {sentence}")
+    if ranks.size() > 1:
+        ranks.end_all(code, sentence)
     print(f"jaxrl: {sentence}", file=sys.stderr)
     return code
 

@@ -2,12 +2,12 @@
 
 import os
 import shlex
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxrl.processes import mpirun
+from jaxrl.processes import mpirun, ranks
 from jaxrl.processes.signals import StopRequest
+from jaxrl.processes.threads import physical_cores
 from jaxrl.runs.reading import Record
 
 if TYPE_CHECKING:
@@ -25,18 +25,18 @@ def fix_threads(record: Record) -> int:
 
 def ranks_to_start(num_procs: int) -> int:
     """For a run of several processes that nobody has started yet; else 0."""
-    ranks = num_procs or mpirun.physical_cores()
-    return ranks if ranks > 1 and mpirun.size() == 1 else 0
+    wanted = num_procs or physical_cores()
+    return wanted if wanted > 1 and ranks.size() == 1 else 0
 
 
-def launched(words: list[str], ranks: int, threads: int = 0) -> int:
+def launched(words: list[str], size: int, threads: int = 0) -> int:
     """`jaxrl` with these words in so many processes; the exit code.
 
     Signals go on to all of them.
     """
-    share = max(len(os.sched_getaffinity(0)) // ranks, 1)
+    share = max(len(os.sched_getaffinity(0)) // size, 1)
     given = int(os.environ["NPROC"])  # fewer, where others run beside it
-    job = mpirun.Launch(words, ranks, threads or min(share, given))
+    job = mpirun.Launch(words, size, threads or min(share, given))
     asked = False
     with StopRequest() as stop:
         try:
@@ -63,13 +63,10 @@ def report(result: "Result") -> int:
     """Says where the run is and what can be done with it; the exit code."""
     path = shlex.quote(str(result.directory))
     if result.stopped_by:
-        heard = mpirun.heard_by_all(result.stopped_by)
-        print(f"\nstopped by {heard} and saved; go on with")
+        print(f"\nstopped by {result.stopped_by.name} and saved; go on with")
         print(f"  jaxrl resume {path}", flush=True)
-        if mpirun.rank():
-            time.sleep(mpirun.MOURNING)
         # All is on the disk, and a compiler still at work would hold up the exit.
-        os._exit(128 + result.stopped_by)
+        ranks.exit_after_stop(result.stopped_by)
     print(f"\nresults in {path}")
     print(f"  jaxrl plot {path}")
     print(f"  jaxrl eval {path}        jaxrl video {path}")

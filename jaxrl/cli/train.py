@@ -11,7 +11,7 @@ from jaxrl.algos.presets import PRESETS
 from jaxrl.cli import running
 from jaxrl.cli.flags import first_of
 from jaxrl.errors import UserError, suggestion
-from jaxrl.processes.mpirun import VERBOSE
+from jaxrl.processes.ranks import VERBOSE
 from jaxrl.runs import reading, spec
 from jaxrl.runs.spec import Setting
 
