@@ -568,6 +568,21 @@ def test_all_devices_that_divide_the_work_are_taken_by_default():
     assert Devices(0, 3, "num_envs").count == 1
 
 
+def test_ranks_report_to_their_launcher_and_only_to_it(tmp_path, monkeypatch):
+    assert not records.write(1, "started")  # nobody reads it
+    file = tmp_path / "ranks.jsonl"
+    monkeypatch.setenv(records.FILE, str(file))
+    assert not records.write(1, "started")  # on another host
+    file.touch()
+    assert records.write(1, "started")
+    assert records.write(1, "failed", reason="two\nlines", exit_code=1)
+    with file.open("a") as half:
+        half.write('{"rank": 0, "ho')
+    started, failed = records.read(file)
+    assert (started.rank, started.state, started.pid) == (1, "started", os.getpid())
+    assert (failed.reason, failed.exit_code) == ("two\nlines", 1)
+
+
 RULE = "-" * 74 + "\n"
 KILLED = (
     "prterun noticed that process rank 1 with PID 5606 on node vm exited on\n"

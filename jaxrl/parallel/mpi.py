@@ -20,8 +20,7 @@ from jax.flatten_util import ravel_pytree
 
 from jaxrl.errors import UserError
 from jaxrl.logging.stats import Stats, merge
-from jaxrl.parallel import watchdog as watchdogs
-from jaxrl.parallel.watchdog import Watchdog
+from jaxrl.parallel.watchdog import Watchdog, local_pids, process_id
 from jaxrl.processes import ranks
 from jaxrl.processes.ranks import rank as rank
 from jaxrl.processes.ranks import size as size
@@ -68,10 +67,10 @@ def watchdog() -> Iterator[None]:
     if size() == 1:
         yield
         return
-    everyone = [m.decode() for m in allgather(watchdogs.identity().encode())]
+    everyone = [m.decode() for m in allgather(process_id().encode())]
     _watchdog = Watchdog(
         _communicators().watchdog,
-        watchdogs.local_pids(everyone),
+        local_pids(everyone),
         lambda reason: ranks.end_all(1, reason),
     )
     yield

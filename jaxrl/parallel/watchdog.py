@@ -135,8 +135,8 @@ class LocalProcesses:
             os.close(descriptor)
 
 
-def identity() -> str:
-    """The machine, with its namespace of process numbers, and this process's number."""
+def process_id() -> str:
+    """The machine, its namespace of pids, and this process's pid."""
     machine = ""
     with contextlib.suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -144,10 +144,10 @@ def identity() -> str:
     return f"{machine} {os.getpid()}"
 
 
-def local_pids(identities: Sequence[str]) -> dict[int, int]:
-    """Of all ranks' identities, the process numbers of other ranks of this machine."""
-    machine, _, own_pid = identity().rpartition(" ")
-    split = [one.rpartition(" ") for one in identities]
+def local_pids(process_ids: Sequence[str]) -> dict[int, int]:
+    """The pids of the other ranks of this machine, by rank; given all ranks' ids."""
+    machine, _, own_pid = process_id().rpartition(" ")
+    split = [one.rpartition(" ") for one in process_ids]
     return {
         rank: int(pid)
         for rank, (where, _, pid) in enumerate(split)
