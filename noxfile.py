@@ -50,7 +50,13 @@ def faults(session: nox.Session) -> None:
 def mpi(session: nox.Session) -> None:
     """Two and three processes with one and two devices each, in all their troubles."""
     install(session, "-e", ".[test]")
-    session.run("pytest", "-m", "mpi or not mpi", "tests/test_parallel.py")
+    session.run(
+        "pytest",
+        "-m",
+        "mpi or not mpi",
+        "tests/test_parallel.py",
+        "tests/test_processes.py",
+    )
 
 
 @nox.session

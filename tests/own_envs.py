@@ -77,7 +77,7 @@ TROUBLES = {
     "vanishes": lambda: os._exit(0),
     "is killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "sleeps": lambda: time.sleep(600),
-    "stands": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+    "is stopped": lambda: os.kill(os.getpid(), signal.SIGSTOP),
 }
 
 gym.register("Trouble-v0", Trouble, disable_env_checker=True)
