@@ -88,11 +88,10 @@ def run_of(out, seed=0):
 
 
 def trained(out, algo="vpg", ranks=2, **settings):
-    code, out_text, err = ended(
-        start(train_words(out, algo, num_procs=ranks, **settings))
-    )
+    words = train_words(out, algo, num_procs=ranks, **settings)
+    code, printed, err = ended(start(words))
     assert code == 0, err
-    return out_text
+    return printed
 
 
 def begun(words, out, ranks=1):

@@ -66,15 +66,13 @@ def assert_learns_the_same(alone, path, ranks, devices):
 
 
 @layouts((1, 2), (2, 1))
-def test_a_batch_split_over_two_learners_gives_the_same_update(
-    alone, tmp_path, ranks, devices
-):
+def test_learners_that_share_a_batch_learn_the_same(alone, tmp_path, ranks, devices):
     assert_learns_the_same(alone, tmp_path, ranks, devices)
 
 
 @pytest.mark.mpi
 @layouts((2, 2), (3, 1), (3, 2))
-def test_a_batch_split_over_more_learners_gives_the_same_update(
+def test_more_learners_that_share_a_batch_learn_the_same(
     alone, tmp_path, ranks, devices
 ):
     assert_learns_the_same(alone, tmp_path, ranks, devices)
@@ -129,16 +127,14 @@ def test_one_process_needs_no_mpi():
 
 @pytest.mark.parametrize(
     ("ranks", "devices", "named"),
-    [(3, 1, "of rank 1 differ"), (2, 2, "of rank 1, device 1 differ")],
+    [(3, 1, "rank 1 differ"), (2, 2, "rank 1, device 1 differ")],
 )
 @pytest.mark.mpi
-def test_a_rank_whose_parameters_differ_by_one_bit_is_named(
-    tmp_path, ranks, devices, named
-):
+def test_a_rank_that_differs_by_one_bit_is_named(tmp_path, ranks, devices, named):
     words = [sys.executable, str(HERE / "ranks.py"), "drift", str(tmp_path)]
     code, _, err = ended(start([*words, str(devices)], ranks))
     assert code == 1
-    assert f"the parameters {named} from the others' at step 144" in err
+    assert re.search(f"{named}.* step 144", err), err
 
 
 def test_every_bit_changes_the_fingerprint():
@@ -243,7 +239,7 @@ def test_a_killed_rank_ends_all_and_resume_is_exact(tmp_path, algo):
     resume = [*JAXRL, "resume", str(run_of(tmp_path / "b"))]
     code, _, err = ended(start(resume, 3))
     assert code == 2
-    assert "there are 3 processes" in err
+    assert "3 processes" in err
     code, _, err = ended(start(resume))
     assert code == 0, err
     assert_same_run(tmp_path / "a", tmp_path / "b")
@@ -255,14 +251,14 @@ def test_impossible_numbers_of_devices_and_processes_are_refused(
     assert len(jax.devices()) == 2  # JAX has started
     words = train_words(tmp_path, devices=3, num_envs=4)[len(JAXRL) :]
     assert main(words) == 2
-    assert "devices is 3, but JAX has started with 2" in capsys.readouterr().err
+    assert "devices is 3" in capsys.readouterr().err
     words = train_words(tmp_path, devices=2, num_envs=3)[len(JAXRL) :]
     assert main(words) == 2
-    assert "cannot split num_envs of 3 over 2 devices" in capsys.readouterr().err
+    assert "num_envs of 3" in capsys.readouterr().err
     monkeypatch.setattr(mpirun.sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", "")
     assert main(train_words(tmp_path, num_procs=2)[len(JAXRL) :]) == 2
-    assert "pip install 'jaxrl[mpi]' brings Open MPI" in capsys.readouterr().err
+    assert "pip install 'jaxrl[mpi]'" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 

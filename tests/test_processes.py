@@ -129,7 +129,7 @@ def test_a_signal_saves_and_ends_all_and_is_named(tmp_path, sent):
     code, out, err = ended(process)
     assert code == 128 + sent, err
     assert time.monotonic() - since < 5
-    assert f"stopped by {sent.name} and saved; go on with" in out
+    assert re.search(f"{sent.name}.*\n.*jaxrl resume ", out)
     assert none_left_behind(tmp_path, 5)
     saved, complaints = checkpoint.newest(run_of(tmp_path))
     assert saved.content["taken"] >= 48
@@ -170,7 +170,7 @@ def test_under_an_mpirun_of_the_users_sigusr1_saves(tmp_path):
     process = begun(train_words(tmp_path, steps=10**6), tmp_path, ranks=2)
     process.send_signal(signal.SIGUSR1)
     _, out, _ = ended(process)
-    assert "stopped by SIGUSR1 and saved; go on with" in out
+    assert re.search("SIGUSR1.*\n.*jaxrl resume ", out)
     assert none_left_behind(tmp_path, 5)
 
 
@@ -230,16 +230,16 @@ def test_killing_the_launcher_leaves_no_orphan(tmp_path, whose):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"algo": "sac", "batch_size": 25}, "batch_size is 25, but 2 processes must"),
-        ({"steps_per_epoch": 49}, "steps_per_epoch is 49, but 2 environments must"),
-        ({"env": "Pendulam-v1"}, "did you mean Pendulum-v1"),
+        ({"algo": "sac", "batch_size": 25}, "batch_size is 25.* 2 "),
+        ({"steps_per_epoch": 49}, "steps_per_epoch is 49.* 2 "),
+        ({"env": "Pendulam-v1"}, "Pendulum-v1"),
     ],
 )
 def test_bad_input_is_reported_once(tmp_path, settings, message):
     code, _, err = ended(start(train_words(tmp_path, num_procs=2, **settings)))
     assert code == 2
     assert err.count("jaxrl: ") == 1, err
-    assert message in err
+    assert re.search(message, err), err
     assert not list(tmp_path.iterdir())
 
 
