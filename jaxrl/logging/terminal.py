@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from jaxrl.logging.logger import Row
-from jaxrl.processes.mpirun import LIVE, size
+from jaxrl.processes.ranks import LIVE, size
 
 NOTE, EPOCH = "note: ", "epoch "
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from jaxrl.errors import UserError
-from jaxrl.processes import mpirun
+from jaxrl.processes import ranks
 from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import directory
 from jaxrl.runs.spec import Run
@@ -53,7 +53,7 @@ def _run(words: list[str], stop: StopRequest) -> None:
         text=True,
         errors="replace",
         # It finds the modules that this process finds, and no others.
-        env=mpirun.environment_without_ranks()
+        env=ranks.environment_without_ranks()
         | {"PYTHONPATH": os.pathsep.join(sys.path)},
         process_group=0,  # so that Ctrl-C comes from us, and once
     ) as process:

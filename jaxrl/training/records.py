@@ -17,7 +17,7 @@ from jaxrl.logging.tensorboard import TensorBoard
 from jaxrl.logging.terminal import Terminal
 from jaxrl.logging.wandb import Wandb
 from jaxrl.parallel import mpi
-from jaxrl.processes import mpirun
+from jaxrl.processes import ranks
 from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import checkpoint, directory, reading
 from jaxrl.runs.checkpoint import Saved, Store
@@ -45,7 +45,7 @@ class Records:
         self.screen: Terminal | None = None
         if self._writes:
             self._open_files(step, logger, origin)
-        if screen and mpirun.speaks():  # after the disk, so that nothing is promised
+        if screen and ranks.prints():  # after the disk, so that nothing is promised
             self.screen = Terminal(run.total_steps, step)
             logger.add_sink(self.screen)
 

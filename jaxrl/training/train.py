@@ -1,12 +1,11 @@
 """Starts and resumes training in environments on the host."""
 
 import contextlib
-import signal
 from pathlib import Path
 
 from jaxrl.errors import UserError
 from jaxrl.parallel import mpi
-from jaxrl.processes import mpirun
+from jaxrl.processes import ranks
 from jaxrl.runs import checkpoint, directory, status
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.spec import Run
@@ -49,7 +48,7 @@ def _run(
     """To the end or a signal, with its status kept up to date."""
     total = trainer.run.total_steps
     attempt.start(saved.content["taken"] if saved else 0, total)
-    if screen and mpirun.speaks():
+    if screen and ranks.prints():
         print(f"writing to {trainer.path}", flush=True)
     try:
         result = trainer.start(saved, screen, notes)
@@ -58,8 +57,7 @@ def _run(
     if trainer.taken >= total and not trainer.owes_update:
         attempt.end(Status(state="finished", exit_code=0))
     elif result.stopped_by:
-        heard = signal.Signals[mpirun.heard_by_all(result.stopped_by)]
-        attempt.end(Status.from_signal(heard))
+        attempt.end(Status.from_signal(result.stopped_by))
     return result
 
 
