@@ -23,7 +23,7 @@ from test_resume import table
 from jaxrl.parallel.watchdog import Watchdog
 from jaxrl.processes import banners, records
 from jaxrl.processes.signals import StopRequest
-from jaxrl.runs import checkpoint
+from jaxrl.runs import checkpoint, reading
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,8 @@ def test_one_rank_in_trouble_ends_all_and_is_named(tmp_path, trouble, message):
     assert err.count("jaxrl: ") == 1, err
     assert "\0" not in err
     assert none_left_behind(tmp_path, 5)
-    assert (run_of(tmp_path) / "failure.txt").exists() == (trouble == "raises")
+    state = reading.record(run_of(tmp_path)).state
+    assert state == ("failed" if trouble == "raises" else "interrupted")
 
 
 @pytest.mark.mpi
