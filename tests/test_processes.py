@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -257,6 +258,18 @@ def test_ranks_report_to_their_launcher_and_only_to_it(tmp_path, monkeypatch):
     started, failed = records.read(file)
     assert (started.rank, started.state, started.pid) == (1, "started", os.getpid())
     assert (failed.reason, failed.exit_code) == ("two\nlines", 1)
+
+
+def test_a_run_whose_session_directory_was_removed_still_stops_and_saves(tmp_path):
+    process = begun(train_words(tmp_path, num_procs=2, steps=10**6), tmp_path)
+    (directory,) = session_directories(tmp_path)  # of this run only
+    shutil.rmtree(directory)
+    process.send_signal(signal.SIGTERM)
+    code, out, err = ended(process)
+    assert code == 128 + signal.SIGTERM, err
+    assert "Traceback" not in err
+    assert "jaxrl resume " in out
+    assert none_left_behind(tmp_path, 5)
 
 
 RULE = "-" * 74 + "\n"

@@ -55,6 +55,9 @@ def write(
 
 
 def read(path: Path) -> list[RankRecord]:
-    """All records so far, in the order of writing."""
-    lines = path.read_text().splitlines(keepends=True)
+    """All records so far, in the order of writing; none if the file was removed."""
+    try:
+        lines = path.read_text().splitlines(keepends=True)
+    except FileNotFoundError:  # by a program that cleans temporary files
+        return []
     return [RankRecord(**json.loads(line)) for line in lines if line.endswith("\n")]
