@@ -16,7 +16,7 @@ from jaxrl.training.loop import OnEpoch, Result, Trainer, is_complete
 
 
 def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Result:
-    """Runs it to its end; refuses, before anything is written, what cannot be run.
+    """Runs to the end; refuses bad input before anything is written or removed.
 
     `on_epoch(state, step)` may return metrics to log in that epoch's row.
     """
@@ -35,7 +35,7 @@ def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Res
 
 
 def _claimed(path: Path) -> contextlib.AbstractContextManager[None]:
-    """By rank 0, which alone writes there, unless another fails."""
+    """Rank 0 locks the directory: it alone writes there."""
     return contextlib.nullcontext() if mpi.rank() else directory.locked(path)
 
 
@@ -71,7 +71,7 @@ def resume(
 ) -> Result:
     """Continues from the newest good checkpoint, as if it had never stopped.
 
-    `steps` are those of the whole run, if it is to end elsewhere.
+    `steps` replaces the total number of steps.
     """
     path = Path(path)
     config = directory.config_text(path)
@@ -80,7 +80,7 @@ def resume(
         found = (None, []) if mpi.rank() else checkpoint.newest(path)
         saved, complaints = checkpoint.shared(found)
         if saved is None and complaints:
-            raise UserError("; ".join(["there is nothing to go on from", *complaints]))
+            raise UserError("; ".join(["no checkpoint can be used", *complaints]))
         run = directory.read(saved.config if saved else config)
         if saved and steps is not None:
             _refuse_other_end(path, run, saved, steps, complaints)
@@ -94,7 +94,7 @@ def resume(
 
 
 def _end(run: Run, saved: Saved | None, config: str) -> int | None:
-    """Where a run that is complete was going on to when it was killed."""
+    """The steps of a run that was killed while it was made longer; else None."""
     if saved is None or not is_complete(run, saved):
         return None
     return directory.extended_steps(run, config)
@@ -105,22 +105,22 @@ def _refuse_other_end(
 ) -> None:
     if steps < saved.content["taken"]:
         raise UserError(
-            f"{path} has taken {saved.content['taken']} steps already; --steps "
-            "counts from the beginning of the run"
+            f"{path} has taken {saved.content['taken']} steps already; --steps is the "
+            "total of the run"
         )
-    # What was a decay until the old end would be another from before it.
+    # A decay over the old total would change for steps already taken.
     if complaints and not is_complete(run, saved):
         raise UserError("; ".join([*complaints, "resume it without --steps first"]))
 
 
 def _notes(run: Run, saved: Saved | None, config: str) -> list[str]:
-    """What a user may wonder about."""
+    """What the user should know before it starts."""
     if saved is None:
         return ["there is no checkpoint yet; the run starts from its first step"]
     notes = []
     if not directory.same_settings(config, saved.config):
         notes.append(
-            "config.yaml was changed; the checkpoint's settings hold (jaxrl rerun "
+            "config.yaml was changed; the checkpoint's settings are used (jaxrl rerun "
             "takes others)"
         )
     if is_complete(run, saved):
