@@ -15,7 +15,7 @@ from jaxrl.errors import UserError
 from jaxrl.experiments import grid_file
 from jaxrl.experiments.combinations import default_shorthand
 from jaxrl.experiments.grid import Grid
-from jaxrl.runs import spec
+from jaxrl.runs import spec, status
 
 # Spinning Up's order, nesting and names
 
@@ -304,7 +304,7 @@ BOMB = "a: &a [1, 1]\n" + "".join(
         ("{algo: [sac, td3], env: Hopper-v4, alpha: 1}", "td3 has no setting 'alpha'"),
         (
             "algo: sac\nenv: [Hopper-v4,\n  CartPole-v1]",
-            "line 3: in CartPole-v1 sac cannot",
+            "line 3: in CartPole-v1 sac",
         ),
         ("{algo: ppo, env: CartPole-v1, env_kwargs:y: 1}", "refuses {'y': 1}"),
         ("algo: sac\n env: Hopper-v4", "line 2: it is not indented as"),
@@ -412,9 +412,9 @@ def test_a_dry_run_has_one_column_of_steps_and_tells_what_failed_to_begin(
     failed = grid_file.from_flags(
         "ppo", {"env": ["CartPole-v1"], "steps": ["200", "250"]}
     )
-    output = failed.grid.runs()[1].output
-    output.parent.mkdir(parents=True)
-    output.write_text("jaxrl: there is no such environment\n")
+    path = failed.variants[1].path
+    path.parent.mkdir(parents=True)
+    status.write(status.outcome_file(path), status.Status(state="failed"))
     assert main([*line.split(), "200", "250"]) == 0
     rows = [row.split() for row in capsys.readouterr().out.splitlines()]
     assert rows[:3] == [
