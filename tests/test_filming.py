@@ -121,16 +121,6 @@ def test_what_cannot_be_drawn_is_refused_before_it_begins(tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
-def test_without_the_extra_it_says_what_to_install(tmp_path, monkeypatch):
-    package = tmp_path / "imageio"
-    package.mkdir()
-    (package / "__init__.py").write_text("raise ImportError(name='imageio')")
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ValueError, match=r"needs imageio.* 'jaxrl\[video\]'"):
-        train(tmp_path / "runs", "ppo", "CartPole-v1", **FILMED)
-    assert list(tmp_path.iterdir()) == [package]
-
-
 def test_a_film_that_fails_later_is_told_and_the_run_goes_on(
     tmp_path, monkeypatch, capsys
 ):

@@ -3,7 +3,7 @@
 import contextlib
 import math
 import random
-import shutil
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +18,7 @@ from jaxrl.errors import UserError
 from jaxrl.experiments import job as job_module
 from jaxrl.experiments.grid import Grid
 from jaxrl.experiments.job import Job
-from jaxrl.experiments.live_table import Display, Line
+from jaxrl.experiments.live_table import Line, LiveTable
 from jaxrl.runs import reading, status
 from jaxrl.runs.status import Status
 
@@ -100,7 +100,7 @@ def test_bad_variants_do_not_stop_the_rest(tmp_path):
     code, printed = finished_command(words)
     assert code == 1, printed
     assert "g: 2 of 4 finished, 2 failed" in printed
-    assert "trying again g_freward_s0: the reward is not finite" in printed
+    assert "retrying g_freward_s0: the reward is not finite" in printed
     for seed in 0, 1:
         done = tmp_path / f"runs/g/g_fnone/g_fnone_s{seed}"
         assert len(table(done)) == 2
@@ -161,11 +161,11 @@ def test_a_run_that_fails_before_it_has_a_directory_says_why_as_data(tmp_path):
 def test_the_time_left_is_that_of_the_runs_that_are_left(capsys):
     done = Line("a", "finished", 100, steps=100, seconds=50.0)
     lines = [done, Line("b", "running", 100, steps=90, seconds=63.0)]
-    assert Display("g", lines, 2)._left(lines) == pytest.approx(7.0)
+    assert LiveTable("g", lines, 2).time_left(lines) == pytest.approx(7.0)
     lines += [Line("c", "waiting", 100)] * 3  # each as the mean of 50 and 70
-    assert Display("g", lines, 6)._left(lines) == pytest.approx(7 + 4 * 60)
+    assert LiveTable("g", lines, 6).time_left(lines) == pytest.approx(7 + 4 * 60)
     fresh = [Line("a", "running", 100), Line("b", "waiting", 100)]
-    assert Display("g", fresh, 2)._left(fresh) == math.inf
+    assert LiveTable("g", fresh, 2).time_left(fresh) == math.inf
 
 
 @pytest.mark.parametrize(
@@ -183,20 +183,56 @@ def test_a_stopped_run_counts_as_its_steps_and_a_failed_one_as_all():
     assert line._replace(state="pruned").done == 100
 
 
-def test_a_narrow_terminal_cuts_the_name_and_no_number(monkeypatch, capsys):
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setattr(shutil, "get_terminal_size", lambda: (60, 24))
+@pytest.fixture
+def screen(monkeypatch, capsys):
+    """What a table shows on a terminal of so many columns, row by row."""
+
+    def screen(lines, columns=60, rows=24):
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        for name, value in ("COLUMNS", columns), ("LINES", rows), ("NO_COLOR", 1):
+            monkeypatch.setenv(name, str(value))
+        monkeypatch.setenv("TERM", "xterm")
+        LiveTable("g", lines, len(lines)).show(lines)
+        # Without the table's own styles and erasing.
+        own = re.compile(r"\033\[(\d*m|K|J)")
+        return own.sub("", capsys.readouterr().out).splitlines()
+
+    return screen
+
+
+def test_a_narrow_terminal_cuts_the_name_and_no_number(screen):
     line = Line("hopper_" * 9 + "s0", "running", 100_000, steps=25_000)
     line = line._replace(returned=-123.4, seconds=100.0)
-    Display("g", [line], 1).show([line])
-    _, _, row, _ = capsys.readouterr().out.replace("\033[K", "").split("\n", 3)
-    assert row.split() == [
-        "…_hopper_s0",
-        "running",
-        "25000/100000",
-        "-123.4",
-        "0:05:00",
+    drawn = screen([line])
+    name, *numbers = drawn[2].split()
+    assert name.startswith("…")
+    assert name.endswith("_hopper_s0")
+    assert numbers == ["running", "25000/100000", "-123.4", "0:05:00"]
+    assert max(map(len, drawn)) <= 60
+
+
+def test_a_low_terminal_shows_the_runs_under_way_and_the_failed_ones(screen):
+    lines = [Line(f"s{i}", "waiting", 100) for i in range(50)]
+    lines += [Line("f", "failed", 100, cause="a cause"), Line("r", "running", 100)]
+    drawn = screen(lines, rows=12)
+    assert len(drawn) < 12
+    text = "\n".join(drawn)
+    assert "1 running" in text
+    assert ["r", "running"] in [row.split()[:2] for row in drawn]
+    assert ["f", "failed", "a", "cause"] in [row.split() for row in drawn]
+
+
+@pytest.mark.parametrize("columns", [60, 120])
+def test_names_and_causes_cannot_style_or_control_the_terminal(screen, columns):
+    lines = [
+        Line("[red]a[/red]\x1b[2J", "running", 9),
+        Line("[b]", "failed", 9, cause="[i]no\x1b]0;title\x07 :smile:"),
     ]
+    text = "\n".join(screen(lines, columns))
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    for due in ("[red]a[/red]", "[b]", "[i]no", ":smile:"):
+        assert due in text
 
 
 def test_rerunning_a_grid_skips_finished_runs_and_resumes_interrupted_ones(tmp_path):

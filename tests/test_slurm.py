@@ -90,7 +90,7 @@ def test_an_array_lists_its_failure_and_a_rerun_retries_only_that(slurm, tmp_pat
     before = (done / "progress.csv").stat().st_mtime_ns
     code, printed = finished_command(words)
     assert code == 1, printed
-    assert "g: 2 of 3 are finished already" in printed
+    assert "g: 2 of 3 already finished" in printed
     assert "--array=0-0%1" in scripts(tmp_path, "g")[1].read_text()
     assert (done / "progress.csv").stat().st_mtime_ns == before
     assert not list(tmp_path.rglob("*.pkl"))

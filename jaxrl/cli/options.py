@@ -136,7 +136,7 @@ def completion(words: Sequence[str]) -> Parser:
 def plot(words: Sequence[str]) -> Parser:
     from jaxrl.show import curves
     from jaxrl.show.plot import BANDS
-    from jaxrl.show.statistics import ESTIMATES
+    from jaxrl.show.statistics import ESTIMATORS
 
     made = Parser(
         "jaxrl plot PATH... [-y COLUMN ...] [-o FILE] [--show] ...",
@@ -148,7 +148,7 @@ def plot(words: Sequence[str]) -> Parser:
     add = made.add_argument
     add("-x", metavar="COLUMN", default=curves.STEPS, help=f"[{curves.STEPS}]")
     add("--smooth", type=flags.count, default=1, metavar="N", help="rows averaged [1]")
-    made.add_choice("--est", ESTIMATES, "the line, over runs [mean]", "mean")
+    made.add_choice("--est", ESTIMATORS, "the line, over runs [mean]", "mean")
     bands = "around it: 95 %% bootstrap interval, standard deviation, extremes [ci]"
     made.add_choice("--band", BANDS, bands, "ci")
     add("--count", action="store_true", help="draw every run separately")

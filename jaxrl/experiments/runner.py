@@ -15,7 +15,7 @@ from typing import Protocol
 
 from jaxrl.errors import UserError
 from jaxrl.experiments.job import Job, State, Stop
-from jaxrl.experiments.live_table import Display
+from jaxrl.experiments.live_table import LiveTable
 from jaxrl.experiments.variant import Variant
 from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import directory
@@ -133,7 +133,7 @@ class JobTable:
         self._lines = [job.line() for job in jobs]
         self._read = 0.0  # when
         count = expected or len(jobs)
-        self._display = Display(name, self._lines, count) if options.screen else None
+        self._display = LiveTable(name, self._lines, count) if options.screen else None
 
     def add(self, job: Job) -> None:
         self.jobs.append(job)

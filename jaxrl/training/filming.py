@@ -19,7 +19,7 @@ from jaxrl.runs.spec import Run
 from jaxrl.show import video
 
 REHEARSAL = "import json, sys; from jaxrl.show import video; "
-REHEARSAL += "video.rehearse(*json.loads(sys.argv[1]))"
+REHEARSAL += "video.check_recording(*json.loads(sys.argv[1]))"
 
 
 def rehearse(run: Run) -> None:
