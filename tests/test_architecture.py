@@ -43,7 +43,7 @@ ALLOWED = {
         *("__version__", "errors", "settings", "algos", "processes", "logging"),
         *("runs", "training", "experiments", "show"),
     },
-    "api": {"policy", "runs", "training", "experiments", "show"},
+    "api": {"settings", "policy", "runs", "training", "experiments", "show"},
     "__main__": {"cli", "processes"},
 }
 # Third parties that only some rooms may name.
