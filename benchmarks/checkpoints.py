@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from jaxrl.runs import checkpoint, spec
-from jaxrl.training import buffers, loop, train
+from jaxrl.runs import spec
+from jaxrl.runs.checkpoint_writer import CheckpointWriter
+from jaxrl.training import buffers, loop, setup, train
 
 
-class Full(buffers.Ring):
+class Full(buffers.HostReplay):
     """Holds as many transitions as it can from the beginning."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -31,13 +32,13 @@ class Full(buffers.Ring):
         self.inserted = len(self.rows)
 
 
-def timed(owner: type, name: str, seconds: list[float]) -> None:
-    """Each call of the method adds its seconds."""
-    method: Callable = getattr(owner, name)
+def timed(owner: Any, name: str, seconds: list[float]) -> None:
+    """Each call of the function adds its seconds."""
+    function: Callable = getattr(owner, name)
 
     def clocked(*arguments: Any) -> Any:
         start = time.perf_counter()
-        result = method(*arguments)
+        result = function(*arguments)
         seconds.append(time.perf_counter() - start)
         return result
 
@@ -51,9 +52,9 @@ def main() -> None:
     given = parser.parse_args()
     waited: list[float] = []
     written: list[float] = []
-    timed(train.Trainer, "_save_checkpoint", waited)
-    timed(checkpoint.Store, "_write", written)
-    loop.Ring = Full
+    timed(loop, "save_checkpoint", waited)
+    timed(CheckpointWriter, "_write", written)
+    setup.HostReplay = Full  # type: ignore[misc]
     with tempfile.TemporaryDirectory() as out:
         settings = {"out": out, "epochs": given.epochs, "num_test_episodes": 0}
         settings |= {"start_steps": 0, "update_after": 0}

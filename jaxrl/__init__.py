@@ -11,7 +11,8 @@ if typing.TYPE_CHECKING:
 
     from jaxrl.experiments.search import Found
     from jaxrl.policy import Policy
-    from jaxrl.training.loop import OnEpoch, Result
+    from jaxrl.training.callbacks import OnEpoch
+    from jaxrl.training.loop import Result
 
 __version__ = "0.1.0"
 
@@ -111,6 +112,6 @@ def evaluate_policy(
     seed: int = 0,
 ) -> tuple[float, float]:
     """Mean and standard deviation of the returns of so many episodes."""
-    from jaxrl.show import agent
+    from jaxrl import evaluation
 
-    return agent.evaluate_policy(policy, env, n_eval_episodes, seed)
+    return evaluation.evaluate_policy(policy, env, n_eval_episodes, seed)

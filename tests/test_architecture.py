@@ -20,6 +20,7 @@ ALLOWED = {
     "algos": {"types", "settings", "checks", "maths"},
     "envs": {"spaces"},
     "policy": {"spaces"},
+    "evaluation": set(),
     "processes": {"errors"},
     "logging": {"processes"},
     "parallel": {"errors", "types", "maths", "processes", "logging"},
@@ -27,18 +28,20 @@ ALLOWED = {
         *("errors", "types", "settings", "checks", "algos", "policy", "logging"),
         "parallel",
     },
-    "show": {"__version__", "errors", "spaces", "envs", "policy", "logging", "runs"},
-    # It shows its films, while it trains.
+    "show": {
+        *("__version__", "errors", "spaces", "envs", "policy", "evaluation"),
+        *("logging", "runs"),
+    },
     "training": {
         *("errors", "types", "checks", "maths", "algos", "envs", "policy"),
-        *("processes", "logging", "parallel", "runs", "show"),
+        *("evaluation", "processes", "logging", "parallel", "runs"),
     },
     "experiments": {
         *("errors", "algos", "envs", "processes", "logging", "runs", "training"),
     },
     "cli": {
-        *("__version__", "errors", "algos", "processes", "logging", "runs"),
-        *("training", "experiments", "show"),
+        *("__version__", "errors", "algos", "evaluation", "processes", "logging"),
+        *("runs", "training", "experiments", "show"),
     },
     "__main__": {"cli", "processes"},
 }

@@ -12,7 +12,7 @@ from test_train import train
 from jaxrl.cli import doctor
 from jaxrl.cli.main import main
 from jaxrl.runs import directory, failures, reading
-from jaxrl.training.loop import Trainer
+from jaxrl.training import loop
 
 
 def listed(capsys, *words):
@@ -25,7 +25,7 @@ def test_a_run_is_listed_with_what_has_become_of_it(tmp_path, monkeypatch, capsy
     kwargs = {"env_kwargs": {"fault": "reward"}}
     with pytest.raises(FloatingPointError):
         train(tmp_path / "b", "ppo", "own_envs:Count-v0", **kwargs)
-    monkeypatch.setattr(Trainer, "_step", stop)
+    monkeypatch.setattr(loop, "collect", stop)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path / "c", "ppo", "CartPole-v1")
     found = listed(capsys, tmp_path)
@@ -67,7 +67,7 @@ second line
 """
 
 
-def stop(trainer):
+def stop(training):
     raise KeyboardInterrupt
 
 

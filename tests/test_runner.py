@@ -149,10 +149,11 @@ def test_a_note_on_the_way_is_no_cause_of_the_end(tmp_path):
     variant.path.mkdir(parents=True)
     job = Job.of(variant)
     job.process, job.state = Ended(7), "running"
-    screen = Terminal(100, stream=io.StringIO())
-    screen.notes(["there is no checkpoint yet; it begins anew"])
+    printed = io.StringIO()
+    screen = Terminal(100, stream=printed)
+    screen.note("there is no checkpoint yet")
     screen.write({"Epoch": 1, "AverageEpRet": 1.0}, 50)
-    variant.output.write_text(screen._stream.getvalue())
+    variant.output.write_text(printed.getvalue())
     job.poll(0.0)
     assert job.cause == "ended with exit code 7"
     with variant.output.open("a") as output:

@@ -28,6 +28,7 @@ class Pool:
         self.finished: list[Episode] = []
         self._max_ep_len = max_ep_len
         self._returned, self._length = np.zeros(count), np.zeros(count, int)
+        self.rewards = [0.0] * count  # of the last step, as EnvPool gives them
         self._steps = 0
         self.obs = self._flat(self._pool.reset()[0])
 
@@ -38,6 +39,7 @@ class Pool:
             self.spec.action.scale(action)
         )
         self._returned += reward
+        self.rewards = reward.tolist()
         self._length += 1
         self._steps += 1
         truncated = (truncated | (self._length >= self._max_ep_len)) & ~terminated

@@ -1,5 +1,6 @@
 """Films an agent: gymnasium's pictures, with the return and the step drawn in."""
 
+import json
 import math
 import os
 import subprocess
@@ -13,8 +14,8 @@ import numpy as np
 
 from jaxrl import envs
 from jaxrl.errors import UserError
+from jaxrl.evaluation import Act, EpisodeStep, play
 from jaxrl.show import agent
-from jaxrl.show.agent import Act, Moment
 
 SUFFIXES = (".mp4", ".gif")
 FASTEST = {".mp4": 60, ".gif": 25}  # pictures a second that players show
@@ -60,7 +61,9 @@ def choose_opengl() -> None:
     )
 
 
-def frames(moments: Iterable[Moment], env: Any, every: int) -> Iterator[np.ndarray]:
+def frames(
+    moments: Iterable[EpisodeStep], env: Any, every: int
+) -> Iterator[np.ndarray]:
     """A picture of every so many steps, and of each episode's end."""
     for moment in moments:
         if moment.length % every == 0 or moment.over:
@@ -80,7 +83,7 @@ def _drawn(env: Any) -> np.ndarray:
     return picture
 
 
-def labelled(picture: np.ndarray, moment: Moment) -> np.ndarray:
+def labelled(picture: np.ndarray, moment: EpisodeStep) -> np.ndarray:
     """The picture, with the state of its episode on a strip above it."""
     from PIL import Image, ImageDraw, ImageFont
 
@@ -101,7 +104,7 @@ def film(path: Path, act: Act, env: Any, episodes: int, seed: int) -> int:
     """Writes an .mp4 or a .gif that runs in real time; returns its pictures' number."""
     fps = env.metadata.get("render_fps", 30)
     every = math.ceil(fps / FASTEST[path.suffix])
-    moments = agent.play(act, env, episodes, seed)
+    moments = play(act, env, episodes, seed)
     try:
         with _writer(path, fps / every) as writer:
             count = 0
@@ -145,3 +148,21 @@ def preview(path: Path) -> bytes:
             f"{path} cannot be read: {done.stderr.decode(errors='replace')}"
         )
     return done.stdout
+
+
+def main(words: list[str]) -> int:
+    """For a run that records videos, which leaves this to a process of its own."""
+    try:
+        match words:
+            case ["check", env_id, env_kwargs]:
+                rehearse(env_id, json.loads(env_kwargs))
+            case ["preview", path]:
+                sys.stdout.buffer.write(preview(Path(path)))
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

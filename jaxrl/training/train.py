@@ -8,8 +8,10 @@ from jaxrl.parallel import mpi
 from jaxrl.runs import checkpoint, directory
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.spec import Run
-from jaxrl.training import filming
-from jaxrl.training.loop import OnEpoch, Result, Trainer, is_complete
+from jaxrl.training import loop
+from jaxrl.training.callbacks import OnEpoch, RecordVideo
+from jaxrl.training.loop import Result, is_complete
+from jaxrl.training.setup import prepare
 
 
 def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Result:
@@ -21,12 +23,20 @@ def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Res
     with _claimed(path):
         if mpi.rank() == 0 and not run.overwrite:
             directory.refuse_run(path)
-        trainer = Trainer(run, path, on_epoch)
+        setup = prepare(run)
+        videos = _videos(setup.run, path)
+        for video in videos:
+            video.check()
         if mpi.rank() == 0:
-            if run.video_every:
-                filming.rehearse(run)
             directory.clear(path)
-        return trainer.start(None, screen)
+        return loop.train(
+            setup, path, screen=screen, on_epoch=on_epoch, callbacks=videos
+        )
+
+
+def _videos(run: Run, path: Path) -> list[RecordVideo]:
+    """The callback that records videos, on the rank that writes."""
+    return [RecordVideo(run, path)] if run.video_every and mpi.rank() == 0 else []
 
 
 def _claimed(path: Path) -> contextlib.AbstractContextManager[None]:
@@ -48,7 +58,7 @@ def resume(
     config = directory.config_text(path)
     with _claimed(path):
         found = (None, []) if mpi.rank() else checkpoint.newest(path)
-        saved, complaints = checkpoint.shared(found)
+        saved, complaints = checkpoint.broadcast(found)
         if saved is None and complaints:
             raise UserError("; ".join(["there is nothing to go on from", *complaints]))
         run = directory.read(saved.config if saved else config)
@@ -56,11 +66,19 @@ def resume(
             _refuse_other_end(path, run, saved, steps, complaints)
         end = _end(run, saved, config) if steps is None else steps
         longer = run if end is None else directory.with_total_steps(run, end)
-        trainer = Trainer(longer, path, on_epoch)
+        setup = prepare(longer)
         notes = [*complaints, *_notes(longer, saved, config)]
         if saved is None and mpi.rank() == 0:
             directory.reset(path)
-        return trainer.start(saved, screen, notes)
+        return loop.train(
+            setup,
+            path,
+            saved,
+            screen=screen,
+            notes=notes,
+            on_epoch=on_epoch,
+            callbacks=_videos(setup.run, path),
+        )
 
 
 def _end(run: Run, saved: Saved | None, config: str) -> int | None:
@@ -73,9 +91,9 @@ def _end(run: Run, saved: Saved | None, config: str) -> int | None:
 def _refuse_other_end(
     path: Path, run: Run, saved: Saved, steps: int, complaints: list[str]
 ) -> None:
-    if steps < saved.content["taken"]:
+    if steps < saved.content["env_steps"]:
         raise UserError(
-            f"{path} has taken {saved.content['taken']} steps already; --steps "
+            f"{path} has taken {saved.content['env_steps']} steps already; --steps "
             "counts from the beginning of the run"
         )
     # What was a decay until the old end would be another from before it.
