@@ -12,7 +12,7 @@ if typing.TYPE_CHECKING:
     from jaxrl.experiments.search import Found
     from jaxrl.policy import Policy
     from jaxrl.training.callbacks import OnEpoch
-    from jaxrl.training.loop import Result
+    from jaxrl.training.session import Result
 
 __version__ = "0.1.0"
 

@@ -24,7 +24,7 @@ from jaxrl.logging.columns import CLOCKS
 from jaxrl.maths import optim
 from jaxrl.runs import arrays, checkpoint, checkpoint_writer, directory
 from jaxrl.runs.checkpoint_writer import CheckpointWriter
-from jaxrl.training import loop
+from jaxrl.training import loop, session
 
 ALGOS = ("vpg", "trpo", "ppo", "ddpg", "td3", "sac")
 
@@ -176,7 +176,7 @@ def test_begun_anew_it_keeps_its_settings_and_what_is_not_its_own(
     (path,) = tmp_path.glob("*/*")
     (path / "notes.txt").write_text("mine")
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "train", lambda *_, **__: kill(None))
+        patch.setattr(session, "run", lambda *_, **__: kill(None))
         with pytest.raises(Killed):
             jaxrl.resume(path, screen=False)
     assert not (path / "progress.csv").exists()

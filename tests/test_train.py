@@ -507,8 +507,9 @@ def test_what_a_user_prints_stands_above_the_live_line(monkeypatch):
     terminal.close()
     print("after")
     assert sys.stdout is screen
-    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", screen.getvalue()).splitlines()
-    assert any(line.endswith("mine") and "steps" not in line for line in lines)
+    # What stands in each line after it was last erased.
+    lines = [line.rpartition("\x1b[2K")[2] for line in screen.getvalue().splitlines()]
+    assert "mine" in lines
     assert lines[-1].endswith("after")
 
 

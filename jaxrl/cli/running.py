@@ -11,7 +11,7 @@ from jaxrl.processes.signals import StopRequest
 from jaxrl.runs.reading import Record
 
 if TYPE_CHECKING:
-    from jaxrl.training.loop import Result
+    from jaxrl.training.session import Result
 
 
 def fix_threads(record: Record) -> int:

@@ -45,7 +45,7 @@ def rank_state(setup: Setup, log: Logger) -> dict[str, Any]:
     return {
         "act_rng": setup.act_rng.bit_generator.state,
         "batch_rng": setup.batch_rng.bit_generator.state,
-        "rollout": buffer.saved() if isinstance(buffer, Rollout) else None,
+        "rollout": buffer.state() if isinstance(buffer, Rollout) else None,
         "envs": setup.envs.saved(),
         "test_envs": setup.test_envs.saved() if setup.test_envs else None,
         "logger": log.state(),

@@ -8,9 +8,9 @@ from jaxrl.parallel import mpi
 from jaxrl.runs import checkpoint, directory
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.spec import Run
-from jaxrl.training import loop
+from jaxrl.training import session
 from jaxrl.training.callbacks import OnEpoch, RecordVideo
-from jaxrl.training.loop import Result, is_complete
+from jaxrl.training.session import Result, is_complete
 from jaxrl.training.setup import prepare
 
 
@@ -29,7 +29,7 @@ def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Res
             video.check()
         if mpi.rank() == 0:
             directory.clear(path)
-        return loop.train(
+        return session.run(
             setup, path, screen=screen, on_epoch=on_epoch, callbacks=videos
         )
 
@@ -70,7 +70,7 @@ def resume(
         notes = [*complaints, *_notes(longer, saved, config)]
         if saved is None and mpi.rank() == 0:
             directory.reset(path)
-        return loop.train(
+        return session.run(
             setup,
             path,
             saved,
