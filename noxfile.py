@@ -1,21 +1,29 @@
-"""The project's checks: lint, types, tests; on demand faults, mpi, bench, learn."""
+"""The project's checks: `nox` runs the first four sessions, `nox -l` lists all."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import nox
 
 CONSTRAINTS = ".ci/constraints.txt"
+NEWER_PYTHONS = ("3.13", "3.12")  # in order of preference
+NEWEST_TESTS = ("contracts", "parallel", "resume", "train")
 
-nox.options.sessions = ["lint", "types", "tests"]
+nox.options.sessions = ["lint", "types", "tests", "newest"]
 nox.options.stop_on_first_error = True
 
 
 def install(session: nox.Session, *packages: str) -> None:
-    """The exact versions that CI uses."""
+    """Install the exact versions that CI uses."""
     session.install("-c", CONSTRAINTS, *packages)
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style and common mistakes."""
+    """Check style and common mistakes with ruff."""
     install(session, "ruff")
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
@@ -23,24 +31,72 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Static types of the package."""
+    """Check the package's types with mypy."""
     install(session, "-e", ".", "mypy", "types-PyYAML")
     session.run("mypy")
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """All tests but the slow ones; arguments after `--` go to pytest.
+    """Run all tests except the slow ones; arguments after `--` go to pytest.
 
-    Those of the report's page are skipped where there is no Chromium.
+    Tests of the report's web page are skipped if there is no Chromium.
     """
     install(session, "-e", ".[test]")
     session.run("pytest", "--numprocesses", "auto", *session.posargs)
 
 
+@nox.session(venv_backend="none")
+def newest(session: nox.Session) -> None:
+    """Run the main tests with a newer Python and the newest releases of all packages.
+
+    Skipped if there is no Python 3.12 or 3.13. Arguments after `--` go to pytest.
+    """
+    interpreter = newer_python()
+    if interpreter is None:
+        session.skip("found no newer Python (3.12 or 3.13), on PATH or in pyenv")
+    # nox would stop with an error where the interpreter is missing, and takes pyenv's
+    # shims for interpreters, so the environment is created here.
+    directory = Path(".nox", "newest").resolve()
+    python = str(directory / "bin" / "python")
+    session.run(interpreter, "-m", "venv", "--clear", str(directory), external=True)
+    session.run(python, "-m", "pip", "install", "-q", "-e", ".[test]", external=True)
+    files = [str(test_file(name)) for name in NEWEST_TESTS]
+    pytest = [python, "-m", "pytest", "--numprocesses", "auto", *files]
+    session.run(*pytest, *session.posargs, external=True)
+
+
+def newer_python() -> str | None:
+    """The newest of the newer Pythons that this machine can run."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    for version in NEWER_PYTHONS:
+        found = [sys.executable, shutil.which(f"python{version}")]
+        found += [str(path) for path in pyenv.glob(f"{version}.*/bin/python")]
+        for python in filter(None, found):
+            if has_version(python, version):
+                return python
+    return None
+
+
+def has_version(python: str, version: str) -> bool:
+    """Whether it is this version and can create virtual environments.
+
+    A shim of pyenv may fail to run, and Debian's Python may lack ensurepip.
+    """
+    script = "import ensurepip, sys; print('%d.%d' % sys.version_info[:2])"
+    done = subprocess.run([python, "-c", script], capture_output=True, text=True)
+    return done.stdout.strip() == version
+
+
+def test_file(name: str) -> Path:
+    """The file of these tests, in whichever folder it is."""
+    (path,) = Path("tests").rglob(f"test_{name}.py")
+    return path
+
+
 @nox.session
 def faults(session: nox.Session) -> None:
-    """Runs and grids killed again and again, full disks, races; takes an hour."""
+    """Kill runs and grids many times, fill disks, provoke races; takes an hour."""
     install(session, "-e", ".[test]")
     session.run("pytest", "-m", "faults", *session.posargs)
     session.run("python", "benchmarks/faults.py")
@@ -48,20 +104,20 @@ def faults(session: nox.Session) -> None:
 
 @nox.session
 def mpi(session: nox.Session) -> None:
-    """Two and three processes with one and two devices each, in all their troubles."""
+    """Test two and three processes, with one and two devices each, and failures."""
     install(session, "-e", ".[test]")
-    session.run("pytest", "-m", "mpi or not mpi", "tests/test_parallel.py")
+    session.run("pytest", "-m", "mpi or not mpi", str(test_file("parallel")))
 
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Speed of the update functions; arguments after `--` go to the script."""
+    """Measure the speed of `update`; arguments after `--` go to the script."""
     install(session, "-e", ".")
     session.run("python", "benchmarks/update.py", *session.posargs)
 
 
 @nox.session
 def learn(session: nox.Session) -> None:
-    """Learning with the default settings, against marks; takes hours."""
+    """Train with the default settings on tasks with a target return; takes hours."""
     install(session, "-e", ".")
     session.run("python", "benchmarks/learn.py", *session.posargs)

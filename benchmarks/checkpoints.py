@@ -1,11 +1,11 @@
-"""What checkpoints cost a run whose replay is full.
+"""The cost of checkpoints for a run whose replay buffer is full.
 
     python benchmarks/checkpoints.py                # SAC on Hopper, 1M transitions
     python benchmarks/checkpoints.py --epochs 20
 
-The ring is filled before the first step, so the first checkpoint writes all of it and
-each later one an epoch's increment. Printed are, for each checkpoint, the seconds that
-the training waited for it and those it was written for beside the training.
+The buffer is filled before the first step, so the first checkpoint writes all of it and
+each later one only an epoch's new transitions. For each checkpoint it prints how long
+training waited for it and how long it was written in the background.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import records
 
 from jaxrl.runs import spec
 from jaxrl.runs.checkpoint_writer import CheckpointWriter
@@ -22,7 +23,7 @@ from jaxrl.training import buffers, loop, setup, train
 
 
 class Full(buffers.HostReplay):
-    """Holds as many transitions as it can from the beginning."""
+    """A replay buffer that is full from the beginning."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -32,42 +33,50 @@ class Full(buffers.HostReplay):
         self.inserted = len(self.rows)
 
 
-def timed(owner: Any, name: str, seconds: list[float]) -> None:
-    """Each call of the function adds its seconds."""
-    function: Callable = getattr(owner, name)
+def record_seconds(owner: Any, name: str, seconds: list[float]) -> None:
+    """Make every call of the function append its duration to `seconds`."""
+    method: Callable = getattr(owner, name)
 
-    def clocked(*arguments: Any) -> Any:
+    def timed(*arguments: Any) -> Any:
         start = time.perf_counter()
-        result = function(*arguments)
+        result = method(*arguments)
         seconds.append(time.perf_counter() - start)
         return result
 
-    setattr(owner, name, clocked)
+    setattr(owner, name, timed)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--epochs", type=int, default=10, help="of 4000 steps [10]")
-    parser.add_argument("--transitions", type=int, default=1_000_000, help="[1000000]")
+    parser.add_argument("--epochs", type=int, default=10, help="number of epochs [10]")
+    parser.add_argument(
+        "--epoch-steps", type=int, default=4000, help="steps per epoch [4000]"
+    )
+    parser.add_argument(
+        "--transitions", type=int, default=1_000_000, help="replay capacity [1000000]"
+    )
     given = parser.parse_args()
     waited: list[float] = []
     written: list[float] = []
-    timed(loop, "save_checkpoint", waited)
-    timed(CheckpointWriter, "_write", written)
+    record_seconds(loop, "save_checkpoint", waited)
+    record_seconds(CheckpointWriter, "_write", written)
     setup.HostReplay = Full  # type: ignore[misc]
     with tempfile.TemporaryDirectory() as out:
         settings = {"out": out, "epochs": given.epochs, "num_test_episodes": 0}
         settings |= {"start_steps": 0, "update_after": 0}
-        settings["replay_size"] = given.transitions
+        settings |= {"steps_per_epoch": given.epoch_steps}
+        settings |= {"replay_size": given.transitions}
         run = spec.make("sac", "Hopper-v4", settings)
         history = train.train(run, screen=False).history
-    print("| checkpoint | training waited, s | written beside it, s |")
+    print(*records.origin().values(), sep="; ")
+    print("\n| checkpoint | training waited, s | written in background, s |")
     print("| --- | --- | --- |")
     for number, pair in enumerate(zip(waited, written, strict=True), 1):
         print(f"| {number} | {pair[0]:.3f} | {pair[1]:.3f} |")
     total = history[-1]["Time"]
-    print(f"\n{given.epochs} epochs in {total:.0f} s: the training waited for", end=" ")
-    print(f"{sum(waited) / total:.2%}, {sum(written) / total:.2%} were written in")
+    print(f"\n{given.epochs} epochs took {total:.0f} s. Training waited for", end=" ")
+    print(f"checkpoints {sum(waited) / total:.2%} of the time;", end=" ")
+    print(f"writing took {sum(written) / total:.2%}.")
 
 
 if __name__ == "__main__":

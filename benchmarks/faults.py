@@ -1,13 +1,13 @@
-"""Is nothing lost? Runs are killed (SIGKILL) over and over, resumed, and compared.
+"""Kill runs (SIGKILL) again and again, resume them, and compare their results.
 
-    python benchmarks/faults.py                       # 50 kills an algorithm
+    python benchmarks/faults.py                       # 50 kills per algorithm
     python benchmarks/faults.py --algos sac --kills 5
 
-A run is killed at a random moment, inside a save, before the manifest of a checkpoint
-is in its place, while old checkpoints are removed, or while one is restored; and again
-after it was resumed, until it ends. Its progress.csv without the clock's columns, and
-the SHA-256 of its final state, must be those of a run that was left alone. Every run
-that ended is written to the results; what stands there is not run again.
+A run is killed at a random time, inside a save, before a checkpoint's manifest is
+written, while old checkpoints are removed, or while one is restored; then it is resumed
+and killed again, until it finishes. Its progress.csv without the clock columns and the
+SHA-256 of its final state must equal those of an uninterrupted run. Every finished run
+is written to results/faults.csv and not repeated.
 """
 
 import argparse
@@ -24,15 +24,17 @@ import tempfile
 import time
 from pathlib import Path
 
+import records
+
 from jaxrl.logging.columns import CLOCKS
 from jaxrl.runs import checkpoint
 
 RESULTS = Path(__file__).parent / "results" / "faults.csv"
-HEADER = "algo,run,kills,where,same_table,same_state\n"
+COLUMNS = ("algo", "run", "kills", "where", "same_table", "same_state")
 ALGOS = ("vpg", "trpo", "ppo", "ddpg", "td3", "sac")
 PLACES = ("random", "save", "manifest", "prune", "restore")
 
-# A checkpoint every epoch, and a bomb in one of the functions that write or read it.
+# Saves a checkpoint every epoch; kills itself in a function that writes or reads one.
 CHILD = """
 import os, signal, sys
 from jaxrl.runs import arrays, checkpoint_writer
@@ -42,16 +44,16 @@ names = {"save": (arrays, "save"), "restore": (arrays, "load")}
 names["manifest"] = (checkpoint_writer, "write_atomically")
 names["prune"] = (checkpoint_writer.CheckpointWriter, "_prune")
 owner, name = names.get(place, (None, None))
-def armed(function):
-    def bomb(*arguments):
+def killing(function):
+    def counted(*arguments):
         global passes
         passes -= 1
         if passes < 0:
             os.kill(os.getpid(), signal.SIGKILL)
         return function(*arguments)
-    return bomb
+    return counted
 if name:
-    setattr(owner, name, armed(getattr(owner, name)))
+    setattr(owner, name, killing(getattr(owner, name)))
 from jaxrl.cli.main import main
 raise SystemExit(main(sys.argv[3:]))
 """
@@ -79,7 +81,7 @@ def child(place: str, passes: int, words: list[str]) -> subprocess.Popen:
 
 
 def outcome(path: Path) -> tuple[list, str]:
-    """The table without its clocks, and the sum of the final state."""
+    """progress.csv without the clock columns, and the SHA-256 of the final state."""
     rows = csv.DictReader((path / "progress.csv").read_text().splitlines())
     table = [[row[name] for name in row if name not in CLOCKS] for row in rows]
     saved, complaints = checkpoint.newest(path)
@@ -92,8 +94,8 @@ def outcome(path: Path) -> tuple[list, str]:
     return table, total.hexdigest()
 
 
-def undisturbed(algo: str, out: str) -> tuple[tuple[list, str], float]:
-    """What the run comes to, and the seconds it takes."""
+def uninterrupted(algo: str, out: str) -> tuple[tuple[list, str], float]:
+    """The outcome of the run, and the seconds it takes."""
     start = time.perf_counter()
     process = child("none", 0, ["train", algo, *settings(algo), "--out", out])
     error = process.communicate()[1]
@@ -103,7 +105,7 @@ def undisturbed(algo: str, out: str) -> tuple[tuple[list, str], float]:
 
 
 def killed(algo: str, out: str, seconds: float, rng: random.Random) -> list[str]:
-    """Runs it to its end through two to five kills; where they came."""
+    """Run it to its end with two to five kills; returns where they happened."""
     path = Path(out) / "x" / "x_s0"
     start = ["train", algo, *settings(algo), "--out", out]
     places = []
@@ -111,7 +113,8 @@ def killed(algo: str, out: str, seconds: float, rng: random.Random) -> list[str]
         begun = (path / "config.yaml").exists()
         resumed = ["resume", str(path)] if begun else [*start, "--overwrite"]
         place = rng.choice(PLACES) if left > 0 else "none"
-        passes = rng.randint(0, 4) if place != "restore" else 0  # there is one a life
+        # A process restores only once.
+        passes = rng.randint(0, 4) if place != "restore" else 0
         process = child(place, passes, resumed)
         try:
             limit = rng.uniform(0.5, seconds) if place == "random" else None
@@ -122,53 +125,46 @@ def killed(algo: str, out: str, seconds: float, rng: random.Random) -> list[str]
         if process.returncode == 0:
             return places
         if process.returncode != -signal.SIGKILL:
-            raise RuntimeError(f"{algo} ended by itself: {error[-500:]}")
+            raise RuntimeError(f"{algo} failed without being killed: {error[-500:]}")
         places.append(place)
     raise AssertionError
 
 
-def finished() -> list[dict[str, str]]:
-    if not RESULTS.exists():
-        return []
-    return list(csv.DictReader(RESULTS.read_text().splitlines()))
-
-
-def keep(line: str) -> None:
-    RESULTS.parent.mkdir(exist_ok=True)
-    if not RESULTS.exists():
-        RESULTS.write_text(HEADER)
-    with RESULTS.open("a") as file:
-        file.write(line + "\n")
-    print(line, flush=True)
+def finished(algo: str) -> list[dict[str, str]]:
+    """The rows of this algorithm in the results."""
+    return [row for row in records.read(RESULTS) if row["algo"] == algo]
 
 
 def campaign(algo: str, kills: int) -> None:
-    made = [row for row in finished() if row["algo"] == algo]
-    total = sum(int(row["kills"]) for row in made)
+    """Run the algorithm until it was killed so often in all."""
+    known = finished(algo)
+    total = sum(int(row["kills"]) for row in known)
     if total >= kills:
         return
     with tempfile.TemporaryDirectory() as out:
-        expected, seconds = undisturbed(algo, out)
-    for number in itertools.count(len(made)):
+        expected, seconds = uninterrupted(algo, out)
+    for number in itertools.count(len(known)):
         if total >= kills:
             return
         rng = random.Random(f"{algo} {number}")
         with tempfile.TemporaryDirectory() as out:
             places = killed(algo, out, seconds, rng)
             table, state = outcome(Path(out) / "x" / "x_s0")
-        same = f"{table == expected[0]},{state == expected[1]}"
-        keep(f"{algo},{number},{len(places)},{' '.join(places)},{same}")
+        same = (table == expected[0], state == expected[1])
+        row = (algo, number, len(places), " ".join(places), *same)
+        records.append(RESULTS, dict(zip(COLUMNS, row, strict=True)))
+        print(*row, sep=",", flush=True)
         total += len(places)
 
 
 def report(algos: list[str]) -> bool:
-    """Prints the table; whether every run ended as if undisturbed."""
+    """Print the table; whether every run ended like the uninterrupted one."""
     good = True
     print("| algorithm | kills | of these " + " | ".join(PLACES[1:]), end=" ")
-    print("| runs | as if undisturbed |")
+    print("| runs | identical to uninterrupted |")
     print("| --- " * (len(PLACES) + 3) + "|")
     for algo in algos:
-        rows = [row for row in finished() if row["algo"] == algo]
+        rows = finished(algo)
         where = " ".join(row["where"] for row in rows).split()
         same = [row for row in rows if row["same_table"] == row["same_state"] == "True"]
         good &= len(same) == len(rows)
@@ -183,7 +179,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--algos", nargs="+", choices=ALGOS, default=list(ALGOS))
-    parser.add_argument("--kills", type=int, default=50, help="an algorithm [50]")
+    parser.add_argument(
+        "--kills", type=int, default=50, help="kills per algorithm [50]"
+    )
     parser.add_argument("--report", action="store_true", help="only print the table")
     arguments = parser.parse_args()
     for algo in () if arguments.report else arguments.algos:

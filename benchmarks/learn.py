@@ -1,12 +1,13 @@
-"""Does it learn? Every algorithm with its defaults, on tasks with a mark to reach.
+"""Train every algorithm with its default settings on tasks with a return to reach.
 
     python benchmarks/learn.py                          # all tasks: hours
     python benchmarks/learn.py --only CartPole --jobs 2
 
-Each run is a `jaxrl train` of its own with one thread. An epoch's return is the mean of
-its greedy test episodes, or where there are none of the training's. The best epoch and
-the mean of the last five are written to the results as soon as a run ends; what stands
-there is not run again.
+Each run is a separate `jaxrl train` process with one thread. An epoch's return is the
+mean of its greedy test episodes, or of its training episodes if there are none. When a
+run finishes, its best epoch and the mean of its last five are written to
+results/learn.csv; runs that are in it are skipped. A failed run is reported and not
+written; the exit code is then 1.
 """
 
 import argparse
@@ -20,6 +21,8 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+import records
+
 RESULTS = Path(__file__).parent / "results" / "learn.csv"
 
 
@@ -27,14 +30,18 @@ class Task(NamedTuple):
     algo: str
     env: str
     steps: int
-    mark: float
+    target: float
     seeds: int = 5
-    last: bool = False
-    """Judged by the last five epochs and the mean of seeds; else each by its best."""
+    by_last: bool = False
+    """Compare the mean of all seeds' last five epochs; else each seed's best epoch."""
 
     @property
     def name(self) -> str:
         return f"{self.algo} {self.env} {self.steps}"
+
+
+class FailedRun(Exception):
+    """A run that ended with an exit code other than 0, or without any return."""
 
 
 TASKS = [
@@ -43,83 +50,87 @@ TASKS = [
     Task("vpg", "CartPole-v1", 200_000, 400),
     *(Task(algo, "Pendulum-v1", 20_000, -200) for algo in ("ddpg", "td3", "sac")),
     *(Task(algo, "InvertedPendulum-v4", 50_000, 950) for algo in ("td3", "sac")),
-    Task("sac", "HalfCheetah-v4", 100_000, 5000, 3, last=True),
-    Task("td3", "HalfCheetah-v4", 100_000, 4300, 3, last=True),
-    Task("ddpg", "HalfCheetah-v4", 100_000, 3000, 3, last=True),
+    Task("sac", "HalfCheetah-v4", 100_000, 5000, 3, by_last=True),
+    Task("td3", "HalfCheetah-v4", 100_000, 4300, 3, by_last=True),
+    Task("ddpg", "HalfCheetah-v4", 100_000, 3000, 3, by_last=True),
     # Spinning Up's PyTorch PPO on Hopper-v3 has a mean of 517.45 at 300,000 steps.
-    Task("ppo", "Hopper-v4", 300_000, 517.45, 3, last=True),
+    Task("ppo", "Hopper-v4", 300_000, 517.45, 3, by_last=True),
 ]
 
 
-def returns(task: Task, seed: int) -> tuple[float, float]:
-    """Trains once; the return of the best epoch, and of the last five."""
+def train(task: Task, seed: int) -> tuple[float, float]:
+    """Train once; the return of the best epoch, and the mean of the last five."""
     threads = dict.fromkeys(("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     with tempfile.TemporaryDirectory() as out:
-        command = [sys.executable, "-c", "from jaxrl.cli.main import main; main()"]
-        command += ["train", task.algo, "--env", task.env, "--seed", str(seed)]
+        command = [sys.executable, "-m", "jaxrl", "train", task.algo]
+        command += ["--env", task.env, "--seed", str(seed)]
         command += ["--steps", str(task.steps), "--out", out, "--exp_name", "learn"]
         done = subprocess.run(
             command, env=os.environ | threads, capture_output=True, text=True
         )
+        if done.returncode:
+            raise FailedRun(f"exit code {done.returncode}: {done.stderr[-500:]}")
         progress = Path(out) / "learn" / f"learn_s{seed}" / "progress.csv"
-        if done.returncode or not progress.exists():
-            raise RuntimeError(f"{task.name} seed {seed} failed: {done.stderr[-500:]}")
         rows = list(csv.DictReader(progress.read_text().splitlines()))
-    column = "AverageTestEpRet" if "AverageTestEpRet" in rows[0] else "AverageEpRet"
-    within = [r for r in rows if float(r["TotalEnvInteracts"]) <= task.steps]
-    found = [float(row[column]) for row in within if row[column]]
-    return max(found), statistics.mean(found[-5:])
+    return summarize(rows, task.steps)
+
+
+def summarize(rows: list[dict[str, str]], steps: int) -> tuple[float, float]:
+    """The best epoch's return and the mean of the last five, up to so many steps."""
+    test, training = "AverageTestEpRet", "AverageEpRet"
+    column = test if rows and test in rows[0] else training
+    within = [row for row in rows if float(row["TotalEnvInteracts"]) <= steps]
+    returns = [float(row[column]) for row in within if row[column]]
+    if not returns:
+        raise FailedRun("no epoch has a return")
+    return max(returns), statistics.mean(returns[-5:])
 
 
 def finished() -> dict[tuple[str, int], tuple[float, float]]:
-    if not RESULTS.exists():
-        return {}
-    rows = csv.DictReader(RESULTS.read_text().splitlines())
     return {
         (row["task"], int(row["seed"])): (float(row["best"]), float(row["last"]))
-        for row in rows
+        for row in records.read(RESULTS)
     }
 
 
-def keep(task: Task, seed: int, best: float, last: float) -> None:
-    RESULTS.parent.mkdir(exist_ok=True)
-    begun = RESULTS.exists()
-    with RESULTS.open("a") as file:
-        if not begun:
-            file.write("task,seed,best,last\n")
-        file.write(f"{task.name},{seed},{best:.1f},{last:.1f}\n")
-
-
-def run(tasks: list[Task], jobs: int) -> None:
-    known = finished()
+def run(tasks: list[Task], jobs: int) -> bool:
+    """Train what is not in the results yet; whether all runs succeeded."""
+    known, good = finished(), True
     waiting = [
         (t, s) for t in tasks for s in range(t.seeds) if (t.name, s) not in known
     ]
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        futures = {pool.submit(returns, *pair): pair for pair in waiting}
+        futures = {pool.submit(train, *pair): pair for pair in waiting}
         for future in concurrent.futures.as_completed(futures):
             task, seed = futures[future]
-            best, last = future.result()
-            keep(task, seed, best, last)
-            print(f"{task.name} seed {seed}: {best:.1f}, last {last:.1f}", flush=True)
+            try:
+                best, last = (f"{value:.1f}" for value in future.result())
+            except FailedRun as failure:
+                good = False
+                print(f"{task.name} seed {seed} failed: {failure}", file=sys.stderr)
+                continue
+            row = {"task": task.name, "seed": seed, "best": best, "last": last}
+            records.append(RESULTS, row)
+            print(f"{task.name} seed {seed}: best {best}, last {last}", flush=True)
+    return good
 
 
 def report(tasks: list[Task]) -> bool:
-    """Prints the table; whether all marks were reached."""
+    """Print the table; whether all tasks with all their seeds reached the target."""
     known, good = finished(), True
-    print("| algorithm | environment | steps | mark | reached | by seed |")
+    print("| algorithm | environment | steps | target | reached | by seed |")
     print("| --- | --- | --- | --- | --- | --- |")
     for task in tasks:
         pairs = [(task.name, seed) for seed in range(task.seeds)]
         if any(pair not in known for pair in pairs):
             continue
-        found = [known[pair][task.last] for pair in pairs]
-        reached = statistics.mean(found) if task.last else min(found)
-        good &= reached >= task.mark
-        how = "mean, last 5 epochs" if task.last else "worst seed, best epoch"
-        verdict = "" if reached >= task.mark else " (missed)"
-        seeds = ", ".join(f"{value:.0f}" for value in found)
-        cells = (task.algo, task.env, f"{task.steps:,}", f"{task.mark:g}")
+        returns = [known[pair][1 if task.by_last else 0] for pair in pairs]
+        reached = statistics.mean(returns) if task.by_last else min(returns)
+        good &= reached >= task.target
+        how = "mean, last 5 epochs" if task.by_last else "worst seed, best epoch"
+        verdict = "" if reached >= task.target else " (missed)"
+        seeds = ", ".join(f"{value:.0f}" for value in returns)
+        cells = (task.algo, task.env, f"{task.steps:,}", f"{task.target:g}")
         print(f"| {' | '.join(cells)} | {reached:.0f}{verdict}, {how} | {seeds} |")
     return good
 
@@ -130,18 +141,21 @@ def main() -> int:
     )
     parser.add_argument("--only", default="", help="tasks whose name contains this")
     parser.add_argument(
-        "--jobs", type=int, default=os.cpu_count(), help="runs at a time"
+        "--jobs",
+        type=int,
+        default=os.cpu_count(),
+        help="number of runs at a time (default: number of CPUs)",
     )
     parser.add_argument("--report", action="store_true", help="only print the table")
     arguments = parser.parse_args()
     tasks = [task for task in TASKS if arguments.only in task.name]
     if not tasks:
         names = "\n  ".join(task.name for task in TASKS)
-        print(f"no task contains {arguments.only!r}; there are\n  {names}")
+        print(f"no task's name contains {arguments.only!r}; the tasks are\n  {names}")
         return 2
-    if not arguments.report:
-        run(tasks, arguments.jobs)
-    return 0 if report(tasks) else 1
+    succeeded = arguments.report or run(tasks, arguments.jobs)
+    reached = report(tasks)
+    return 0 if succeeded and reached else 1
 
 
 if __name__ == "__main__":

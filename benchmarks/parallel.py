@@ -1,13 +1,13 @@
-"""What it costs to learn together, and what is gained by it.
+"""Cost and gain of training in several processes (MPI ranks).
 
     python benchmarks/parallel.py             # both, on two cores: some minutes
-    python benchmarks/parallel.py --report    # the tables from what was measured
+    python benchmarks/parallel.py --report    # the tables from earlier measurements
 
-First the mean of one vector over two ranks, in each way that it could be made: by a
-callback inside the compiled step (which jaxrl does), with the step split in two where
-the gradient is, and by JAX's own processes over gloo. Then whole runs with one and two
-ranks of one thread each, in turns. From both follows what more ranks would give, which
-`--report` reckons out as SCALING.md says.
+First, the mean of one vector over two ranks, computed in three ways: by a callback
+inside the compiled step (jaxrl's way), with the step split at the gradient, and by
+JAX's own processes over gloo; and MPI's part of it alone. Then, whole runs with one and
+two ranks of one thread each, in turns. From both, `--report` predicts the speed with
+more ranks, as explained in SCALING.md. Results are in results/parallel.csv.
 """
 
 import argparse
@@ -24,11 +24,13 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+import records
+
 from jaxrl.processes import mpirun
 
 RESULTS = Path(__file__).parent / "results" / "parallel.csv"
 SIZES = (1_000, 6_000, 70_000, 300_000)
-MEANS = 50  # in one compiled scan
+MEANS = 50  # per compiled scan
 RUNS = {
     "ppo, 80 full-batch passes": "ppo --env HalfCheetah-v4 --preset spinup "
     "--target_kl inf --steps 80000",
@@ -45,17 +47,18 @@ RUNS = {
 }
 
 
-# One mean, in a process that is a rank
+# One mean; these functions run in each rank
 
 
 def microseconds(repeat, count: int) -> float:
+    """Per mean, the median of seven repetitions of `count` means."""
     repeat()  # compiles
-    found = []
+    times = []
     for _ in range(7):
         start = time.perf_counter()
         repeat()
-        found.append((time.perf_counter() - start) / count * 1e6)
-    return statistics.median(found)
+        times.append((time.perf_counter() - start) / count * 1e6)
+    return statistics.median(times)
 
 
 def callback(size: int) -> float:
@@ -94,7 +97,7 @@ def split(size: int) -> float:
 
 
 def bare(size: int) -> float:
-    """MPI's part of it."""
+    """MPI's Allreduce alone."""
     import numpy as np
     from mpi4py import MPI
 
@@ -123,7 +126,7 @@ WAYS = {way.__name__: way for way in (callback, split, gloo, bare)}
 
 
 def cost(way: str, size: int) -> float:
-    """Microseconds a mean over two ranks."""
+    """Microseconds per mean over two ranks."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = str(free.getsockname()[1])
@@ -151,15 +154,16 @@ def cost(way: str, size: int) -> float:
 # Whole runs
 
 
-class Pace(NamedTuple):
+class Speed(NamedTuple):
     """Of a run after its first two epochs, which compile."""
 
-    steps: float  # a second
-    living: float  # seconds a step, of this rank's acting and environments
-    learning: float  # seconds a step in updates
+    steps: float  # per second
+    acting: float  # seconds per step in this rank's policy and environments
+    updating: float  # seconds per step in updates
 
 
-def pace(settings: str, ranks: int) -> Pace:
+def train(settings: str, ranks: int) -> Speed:
+    """Run `jaxrl train` once."""
     with tempfile.TemporaryDirectory() as out:
         command = [sys.executable, "-m", "jaxrl", "train", *settings.split()]
         command += ["--exp_name", "x", "--out", out, "--checkpoint_every", "0"]
@@ -177,20 +181,17 @@ def pace(settings: str, ranks: int) -> Pace:
         rows = list(csv.DictReader(progress.read_text().splitlines()))[2:]
     columns = {name: [float(row[name]) for row in rows] for name in rows[0]}
     steps = columns["TotalEnvInteracts"][-1] - columns["TotalEnvInteracts"][0]
-    living = sum(columns["EnvSeconds"][1:]) + sum(columns["ActSeconds"][1:])
-    learning = sum(columns["UpdateSeconds"][1:])
-    # The median epoch: a neighbour of the machine may hold up any single one.
+    acting = sum(columns["EnvSeconds"][1:]) + sum(columns["ActSeconds"][1:])
+    updating = sum(columns["UpdateSeconds"][1:])
+    # The median epoch, because other load on the machine may delay any single one.
     times = [after - before for before, after in itertools.pairwise(columns["Time"])]
     seconds = statistics.median(times) * len(times)
-    return Pace(steps / seconds, living / steps, learning / steps)
+    return Speed(steps / seconds, acting / steps, updating / steps)
 
 
 def keep(kind: str, name: str, parameter: int, value: float) -> None:
-    begun = RESULTS.exists()
-    with RESULTS.open("a") as file:
-        if not begun:
-            file.write("kind,name,parameter,value\n")
-        file.write(f'{kind},"{name}",{parameter},{value:.6g}\n')
+    row = {"kind": kind, "name": name, "parameter": parameter, "value": f"{value:.6g}"}
+    records.append(RESULTS, row)
     print(f"{kind} {name} {parameter}: {value:.6g}", flush=True)
 
 
@@ -201,38 +202,39 @@ def measure(rounds: int, only: str) -> None:
                 if only in f"mean {way}":
                     keep("mean", way, size, cost(way, size))
         for name, settings in RUNS.items():
-            for ranks in (1, 2):
-                if only in f"run {name}":
-                    found = pace(settings, ranks)
-                    for kind, value in found._asdict().items():
+            if only in f"run {name}":
+                # Kept once both have finished: the report pairs them by round.
+                speeds = {ranks: train(settings, ranks) for ranks in (1, 2)}
+                for ranks, speed in speeds.items():
+                    for kind, value in speed._asdict().items():
                         keep(kind, name, ranks, value)
 
 
-# What was found
+# The tables
 
 
-Found = dict[tuple[str, str, int], list[float]]  # round by round
+Rounds = dict[tuple[str, str, int], list[float]]  # by kind, name and parameter
+Medians = dict[tuple[str, str, int], float]
 
 
-def known() -> Found:
-    rows = csv.DictReader(RESULTS.read_text().splitlines())
-    found: Found = {}
-    for row in rows:
+def known() -> Rounds:
+    rounds: Rounds = {}
+    for row in records.read(RESULTS):
         key = (row["kind"], row["name"], int(row["parameter"]))
-        found.setdefault(key, []).append(float(row["value"]))
-    return found
+        rounds.setdefault(key, []).append(float(row["value"]))
+    return rounds
 
 
 def report() -> None:
     rounds = known()
-    found = {key: statistics.median(values) for key, values in rounds.items()}
-    print(f"| µs a mean of | {' | '.join(f'{size:,}' for size in SIZES)} |")
+    medians = {key: statistics.median(values) for key, values in rounds.items()}
+    print(f"| µs per mean of | {' | '.join(f'{size:,}' for size in SIZES)} |")
     print("| --- " * (1 + len(SIZES)) + "|")
     for way in WAYS:
-        costs = [found.get(("mean", way, size)) for size in SIZES]
+        costs = [medians.get(("mean", way, size)) for size in SIZES]
         cells = ["" if cost is None else f"{cost:.0f}" for cost in costs]
         print(f"| {way} | {' | '.join(cells)} |")
-    print("\n| steps/s | one rank | two ranks | ratio | of rounds |")
+    print("\n| steps/s | one rank | two ranks | ratio | ratios of the rounds |")
     print("| --- | --- | --- | --- | --- |")
     for name in RUNS:
         one, two = (rounds.get(("steps", name, ranks), []) for ranks in (1, 2))
@@ -243,28 +245,29 @@ def report() -> None:
             cells.append(", ".join(f"{ratio:.2f}" for ratio in sorted(ratios)))
             print(f"| {name} | {' | '.join(cells)} |")
     for network in NETWORKS:
-        scaling(found, network)
+        scaling(medians, network)
 
 
-# What more ranks would give
+# Prediction for more ranks
 
 
 class Network(NamedTuple):
     """Between hosts; assumed, not measured."""
 
     name: str
-    latency: float  # seconds a message
-    rate: float  # bytes a second
+    latency: float  # seconds per message
+    rate: float  # bytes per second
 
 
 NETWORKS = (
     Network("10 Gbit/s Ethernet", 30e-6, 1.25e9),
     Network("100 Gbit/s InfiniBand", 2e-6, 12.5e9),
 )
-# Means in an update by their floats, with (64, 64) on HalfCheetah on-policy and with
-# (256, 256) on Hopper off-policy; and the steps between two updates.
+# Per update: the means as (count, floats in each), and the environment steps between
+# two updates. Networks: (64, 64) on HalfCheetah on-policy, (256, 256) on Hopper
+# off-policy.
 PI, V, Q, ACTOR = 5_708, 5_377, 69_889, 70_406
-LEARNING: dict[str, tuple[list[tuple[float, int]], int]] = {
+UPDATES: dict[str, tuple[list[tuple[float, int]], int]] = {
     "ppo, 80 full-batch passes": ([(80, PI + V)], 4000),
     "ppo, 10 passes of 32 minibatches": ([(320, PI + V), (20, 1)], 2048),
     "trpo": ([(12, PI), (80, V)], 4000),
@@ -274,37 +277,39 @@ LEARNING: dict[str, tuple[list[tuple[float, int]], int]] = {
     "ddpg, batch 256": ([(1, Q), (1, ACTOR)], 1),
 }
 RANKS = (8, 64, 512)
-LARGER = 16  # four times as wide
+LARGER = 16  # times the parameters: layers four times as wide
 
 
-def seconds_a_mean(found: dict, floats: int, ranks: int, network: Network) -> float:
-    """The callback's own time, as measured, and a ring's or a tree's on the network."""
-    own = [found["mean", "callback", n] - found["mean", "bare", n] for n in SIZES]
+def seconds_per_mean(
+    medians: Medians, floats: int, ranks: int, network: Network
+) -> float:
+    """The callback's own time, as measured, plus a ring's or tree's on the network."""
+    own = [medians["mean", "callback", n] - medians["mean", "bare", n] for n in SIZES]
     slope = max((own[-1] - own[0]) / (SIZES[-1] - SIZES[0]), 0)
     callback = 1e-6 * (own[0] + slope * floats)
     data = 2 * 4 * floats * (ranks - 1) / ranks / network.rate
     return callback + data + 2 * network.latency * math.ceil(math.log2(ranks))
 
 
-def scaling(found: dict, network: Network) -> None:
+def scaling(medians: Medians, network: Network) -> None:
     heads = " | ".join(f"{ranks} ranks" for ranks in RANKS)
-    print(f"\n| {network.name} | one rank | {heads} | means are half from |")
+    print(f"\n| {network.name} | one rank | {heads} | means take half the time from |")
     print("| --- " * (3 + len(RANKS)) + "|")
-    for name, larger in itertools.product(LEARNING, (1, LARGER)):
-        if ("steps", name, 1) in found:
+    for name, larger in itertools.product(UPDATES, (1, LARGER)):
+        if ("steps", name, 1) in medians:
             size = f", {larger} x the parameters" if larger > 1 else ""
-            cells = reckoned(found, name, larger, network)
+            cells = predict(medians, name, larger, network)
             print(f"| {name}{size} | {' | '.join(cells)} |")
 
 
-def reckoned(found: dict, name: str, larger: int, network: Network) -> list[str]:
-    """Steps a second with more ranks, of networks so many times as large."""
-    means, steps = LEARNING[name]
-    work = found["living", name, 1] + larger * found["learning", name, 1]
+def predict(medians: Medians, name: str, larger: int, network: Network) -> list[str]:
+    """Steps per second with more ranks, with networks `larger` times as large."""
+    means, steps = UPDATES[name]
+    work = medians["acting", name, 1] + larger * medians["updating", name, 1]
 
     def waiting(ranks: int) -> float:
         costs = (
-            count * seconds_a_mean(found, floats * larger, ranks, network)
+            count * seconds_per_mean(medians, floats * larger, ranks, network)
             for count, floats in means
         )
         return sum(costs) / steps
@@ -321,8 +326,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rank", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--report", action="store_true", help="only print the tables")
-    parser.add_argument("--rounds", type=int, default=3, help="turns [3]")
-    parser.add_argument("--only", default="", help="part of a name, as 'run ppo'")
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds [3]")
+    parser.add_argument(
+        "--only",
+        default="",
+        help="measurements whose name contains this, e.g. 'run ppo'",
+    )
     given = parser.parse_args()
     if given.rank:
         way, size = given.rank

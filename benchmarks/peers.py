@@ -1,6 +1,6 @@
-"""One measurement of Stable-Baselines3 or SBX, for speed.py: a number in a file.
+"""One measurement of Stable-Baselines3 or SBX for speed.py; writes a number to a file.
 
-    python peers.py SIDE CASE FILE    # by the Python of the peers' environment
+    python peers.py SIDE CASE FILE    # with the Python of the peers' environment
 
 The clock starts with the first rollout after `warmup` steps and stops after the last
 update.
@@ -23,7 +23,7 @@ from stable_baselines3.common.noise import NormalActionNoise
 
 
 class Clock(BaseCallback):
-    """Steps a second, once warm."""
+    """Measures steps per second after the warm-up."""
 
     def __init__(self, warmup: int) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Clock(BaseCallback):
 
 
 def build(side: str, case: dict[str, Any]) -> Any:
-    """The peer's model of the case."""
+    """The peer's model for this case."""
     torch_side = "sb3_contrib" if case["algo"] == "trpo" else "stable_baselines3"
     module = importlib.import_module("sbx" if side == "sbx" else torch_side)
     env = make_vec_env(case["env"], case["settings"].get("num_envs", 1))
@@ -54,7 +54,7 @@ def build(side: str, case: dict[str, Any]) -> Any:
 
 
 def peak_memory(model: Any, steps: int) -> float:
-    """In MB, with every page of the replay written to, as when it is full."""
+    """In MB; the replay buffer is filled first, so that all its pages are in memory."""
     for value in vars(model.replay_buffer).values():
         if isinstance(value, np.ndarray):
             value.fill(0)

@@ -1,24 +1,28 @@
-"""How fast training is, beside Stable-Baselines3 and SBX, in turns on one machine.
+"""Training speed compared with Stable-Baselines3 and SBX, in turns on one machine.
 
     python benchmarks/speed.py --peers sb3,sbx            # everything: hours
-    python benchmarks/speed.py --only SAC --cores 1       # ours alone, on one core
+    python benchmarks/speed.py --only SAC --cores 1       # jaxrl alone, on one core
     python benchmarks/speed.py --report
 
-Every measurement is a process of its own, pinned to its cores, with as many threads,
-between two of the machine's matrix product; the sides take turns. It is kept as soon as
-it is made, and not made again. Steps a second count from the end of the first epoch
-(on-policy) or from step 1000 (off-policy), when all is compiled, to the end.
+Every measurement is a separate process, pinned to its cores, with one thread per core.
+The machine's matrix product is timed before and after it; the libraries take turns. A
+measurement is written to results/speed.csv when it is done and then not repeated; a
+failed one is not written. Steps per second count from the end of the first epoch
+(on-policy) or from step 1000 (off-policy), when everything is compiled, to the end.
 
-All sides have the same environment in the same version, networks, batches and number of
-gradient steps; nobody tests the policy. What differs: off-policy, the peers update
-after every step and ours 50 times after 50, except that with Spinning Up's settings all
-do so. PPO has one loss and optimiser in SB3, two in ours and SBX. TRPO's line search
-ends at the first good step in sb3-contrib, ours tries all. Only ours writes files.
+All use the same environment in the same version, networks, batches and number of
+gradient steps, and none evaluates the policy. The differences:
 
-The ceiling of an off-policy figure is what the matrix products of its update allow at
-the rate of the machine's. The first row is timed from the start of the process, or for
-the peers the end of the first update. Peak memory is that with a replay of a million
-transitions all written to, as when it is full.
+- Off-policy, the peers update after every step and jaxrl 50 times after 50 steps; with
+  Spinning Up's settings all do the latter.
+- PPO has one loss and optimiser in SB3, two in jaxrl and SBX.
+- TRPO's line search stops at the first good step in sb3-contrib; jaxrl's tries all.
+- Only jaxrl writes files.
+
+The ceiling of an off-policy figure is the speed at which its update would take no
+longer than its matrix products do at the machine's rate. The first row is timed from
+the start of the process; for the peers, until the end of the first update. Peak memory
+includes a full replay buffer of a million transitions.
 """
 
 import argparse
@@ -31,14 +35,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import records
+
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "speed.csv"
-COLUMNS = ("case", "side", "cores", "round", "value", "unit", "sgemm_gflops")
+KEY = ("case", "side", "cores", "round")
+COLUMNS = (*KEY, "value", "unit", "sgemm_gflops")
 UNITS = {"speed": "steps/s", "cold": "s", "warm": "s", "memory": "MB"}
 THREADS = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 CORES = sorted(os.sched_getaffinity(0))
@@ -66,18 +72,18 @@ class Case(NamedTuple):
     name: str
     algo: str
     env: str
-    settings: dict[str, Any]  # ours
-    arguments: dict[str, Any]  # the peers'
+    settings: dict[str, Any]  # of jaxrl
+    arguments: dict[str, Any]  # of the peers
     steps: int
     warmup: int = 0  # steps before the clock starts
-    mflop: float = 0  # of an update's matrix products, as update.py counts them
+    mflop: float = 0  # matrix products of one update, as counted by update.py
     measure: str = "speed"
     peers: tuple[str, ...] = PEERS
     cores: tuple[int, ...] = (1, 2)
 
 
 def off_policy(name: str, algo: str, mflop: float, **arguments: Any) -> Case:
-    """On Hopper, with updates from step 500 on."""
+    """A case on Hopper, with updates from step 500 on."""
     settings = {"steps_per_epoch": 1000, "start_steps": 500, "update_after": 500}
     settings |= {"num_test_episodes": 0}
     arguments |= {"learning_starts": 500, "policy_kwargs": {"net_arch": [256, 256]}}
@@ -85,7 +91,7 @@ def off_policy(name: str, algo: str, mflop: float, **arguments: Any) -> Case:
 
 
 def on_policy(algo: str, name: str, steps: int, ours: dict, theirs: dict) -> Case:
-    """On HalfCheetah, 21 epochs of `steps`, with nothing normalised."""
+    """A case on HalfCheetah: 21 epochs of `steps`, nothing normalised."""
     ours = {"normalize_obs": False, "normalize_returns": False} | ours
     ours |= {"steps_per_epoch": steps}
     theirs = {"n_steps": steps, "policy_kwargs": {"net_arch": [64, 64]}} | theirs
@@ -125,6 +131,7 @@ CASES = [
 
 
 def output(command: list[Any], env: dict[str, str], cwd: Path | None = None) -> str:
+    """What the command prints; raises unless its exit code is 0."""
     done = subprocess.run(command, env=env, cwd=cwd, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{command} failed: {done.stderr[-1000:]}")
@@ -134,7 +141,7 @@ def output(command: list[Any], env: dict[str, str], cwd: Path | None = None) -> 
 def seconds_to_line(
     count: int, path: Path, command: list[Any], env: dict[str, str]
 ) -> float:
-    """From the start of the command, which is then ended, to a line of a file."""
+    """Seconds until the file has so many lines; the command is then killed."""
 
     def ready() -> bool:
         return path.exists() and path.read_text().count("\n") >= count
@@ -145,21 +152,23 @@ def seconds_to_line(
         while not ready() and process.poll() is None:
             time.sleep(0.01)
         elapsed = time.perf_counter() - start
+        code = process.poll()  # None while it still runs
         process.kill()
         process.wait()
         errors.seek(0)
-        if not ready():
+        if code or not ready():
             raise RuntimeError(f"{command} failed: {errors.read()[-1000:]}")
     return elapsed
 
 
 def ours(case: Case, env: dict[str, str], out: Path) -> float:
-    python = [sys.executable, "-c"]
+    """Measure jaxrl."""
     if case.measure == "memory":
         settings = json.dumps({"steps": case.steps, "out": str(out)})
-        return float(output([*python, MEMORY, case.algo, case.env, settings], env))
+        script = [sys.executable, "-c", MEMORY, case.algo, case.env, settings]
+        return float(output(script, env))
     settings = case.settings | {"env": case.env, "exp_name": "speed", "out": out}
-    train = [*python, "from jaxrl.cli.main import main; main()", "train", case.algo]
+    train = [sys.executable, "-m", "jaxrl", "train", case.algo]
     train += [f"--{name}={value}" for name, value in settings.items()]
     progress = out / "speed" / "speed_s0" / "progress.csv"
     if case.measure == "speed":
@@ -174,7 +183,7 @@ def ours(case: Case, env: dict[str, str], out: Path) -> float:
 
 
 def rate(progress: Path, warmup: int) -> float:
-    """Steps a second from the row of step `warmup` to the last."""
+    """Steps per second from the row of step `warmup` to the last."""
     rows = csv.DictReader(progress.read_text().splitlines())
     clock = {float(row["TotalEnvInteracts"]): float(row["Time"]) for row in rows}
     last = max(clock)
@@ -184,9 +193,9 @@ def rate(progress: Path, warmup: int) -> float:
 def theirs(
     case: Case, side: str, env: dict[str, str], out: Path, python: Path
 ) -> float:
-    """The number that peers.py writes, or how long it takes to."""
-    number, told = out / "number", json.dumps(case._asdict())
-    command = [python, HERE / "peers.py", side, told, number]
+    """Measure a peer: the number that peers.py writes, or the seconds until it does."""
+    number, description = out / "number", json.dumps(case._asdict())
+    command = [python, HERE / "peers.py", side, description, number]
     if case.measure == "cold":
         return seconds_to_line(1, number, command, env)
     output(command, env)
@@ -199,8 +208,8 @@ def sgemm(env: dict[str, str], cores: int) -> float:
 
 
 def measure(case: Case, side: str, cores: int, python: Path) -> tuple[float, float]:
-    """The value, and GFLOP/s of the matrix product, the mean of before and after."""
-    os.sched_setaffinity(0, CORES[:cores])  # which the children inherit
+    """The value, and GFLOP/s of the matrix product (mean of before and after)."""
+    os.sched_setaffinity(0, CORES[:cores])  # child processes inherit it
     env = os.environ | dict.fromkeys(THREADS, str(cores))
     before = sgemm(env, cores)
     with tempfile.TemporaryDirectory() as name:
@@ -214,7 +223,7 @@ def measure(case: Case, side: str, cores: int, python: Path) -> tuple[float, flo
 
 
 def install(directory: Path, torch: str) -> Path:
-    """The Python of an environment with the peers, which is made if it is not there."""
+    """The Python of a virtual environment with the peers; creates it if missing."""
     python, done = directory / "bin" / "python", directory / "installed"
     if not done.exists():
         subprocess.run([sys.executable, "-m", "venv", directory], check=True)
@@ -226,28 +235,31 @@ def install(directory: Path, torch: str) -> Path:
     return python
 
 
+def versions(side: str, python: Path) -> str:
+    """Of the packages that were measured; the peers have their own environment."""
+    if side == "ours":
+        return records.versions()
+    script = "import records; print(records.versions())"
+    return output([python, "-c", script], dict(os.environ), cwd=HERE).strip()
+
+
 def known() -> dict[tuple[str, ...], dict[str, str]]:
     """What was measured, by case, side, cores and round."""
-    if not RESULTS.exists():
-        return {}
-    rows = csv.DictReader(RESULTS.read_text().splitlines())
-    return {tuple(row[name] for name in COLUMNS[:4]): row for row in rows}
+    return {tuple(row[name] for name in KEY): row for row in records.read(RESULTS)}
 
 
-def keep(rows: Iterable[dict[str, str]], mode: str) -> None:
-    RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open(mode, newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if file.tell() == 0:
-            writer.writeheader()
-        writer.writerows(rows)
+def forget(cases: list[Case]) -> None:
+    """Remove the measurements of these cases from the results."""
+    names = [case.name for case in cases]
+    rows = [row for row in known().values() if row["case"] not in names]
+    records.write(RESULTS, rows, [*COLUMNS, *records.ORIGIN])
 
 
 def run(cases: list[Case], arguments: argparse.Namespace) -> None:
+    """Measure what is not in the results yet."""
     peers = arguments.peers
     if arguments.fresh:
-        names = [case.name for case in cases]
-        keep([row for row in known().values() if row["case"] not in names], "w")
+        forget(cases)
     python = install(arguments.peers_env, arguments.torch) if peers else Path()
     for case in cases:
         sides = ["ours", *(peer for peer in peers if peer in case.peers)]
@@ -258,13 +270,14 @@ def run(cases: list[Case], arguments: argparse.Namespace) -> None:
                 if key in known():
                     continue
                 value, gflops = measure(case, side, cores, python)
-                row = (*key, f"{value:.2f}", UNITS[case.measure], f"{gflops:.1f}")
-                keep([dict(zip(COLUMNS, row, strict=True))], "a")
-                print(*row, sep="; ", flush=True)
+                cells = (*key, f"{value:.2f}", UNITS[case.measure], f"{gflops:.1f}")
+                row = dict(zip(COLUMNS, cells, strict=True))
+                records.append(RESULTS, row | {"versions": versions(side, python)})
+                print(*cells, sep="; ", flush=True)
 
 
 def report(cases: list[Case]) -> None:
-    print("| | cores | | median | lowest to highest | ours, times | of the ceiling |")
+    print("| | cores | | median | min to max | ours better by | of the ceiling |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for case, cores in itertools.product(cases, (1, 2)):
         sides: dict[str, dict[str, float]] = {}
@@ -291,7 +304,7 @@ def spread(values: dict[str, float], case: Case) -> tuple[str, str]:
 
 
 def advantage(mine: dict[str, float], its: dict[str, float], case: Case) -> str:
-    """Of medians, and of the rounds that both have; above 1, ours does better."""
+    """Ratio of medians (and of the rounds both have); above 1 jaxrl is better."""
     sign = 1 if case.measure == "speed" else -1
     middle = statistics.median(mine.values()) / statistics.median(its.values())
     ratios = [(mine[turn] / its[turn]) ** sign for turn in mine.keys() & its]
@@ -305,23 +318,29 @@ def main() -> None:
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
     add = parser.add_argument
     add("--only", default="", help="cases whose name contains this")
-    add("--cores", default="1,2", help="numbers of cores (1,2)")
-    add("--rounds", type=int, help="of each case (3 on one core, else 5)")
-    add("--peers", default="", help="those to compare with, of sb3,sbx (none)")
-    add("--peers-env", type=Path, default=cache / "jaxrl" / "peers")
-    add("--torch", default="torch==2.13.0", help="PyTorch, for pip (a CPU build)")
-    add("--fresh", action="store_true", help="measure again what was measured")
+    add("--cores", default="1,2", help="numbers of cores to measure with [1,2]")
+    add("--rounds", type=int, help="rounds per case [3 on one core, else 5]")
+    add("--peers", default="", help="libraries to compare with: sb3,sbx [none]")
+    add(
+        "--peers-env",
+        type=Path,
+        default=cache / "jaxrl" / "peers",
+        help="virtual environment of the peers; created if missing",
+    )
+    add("--torch", default="torch==2.13.0", help="PyTorch requirement for pip")
+    add("--fresh", action="store_true", help="discard these cases' earlier results")
     add("--report", action="store_true", help="only print the table")
     arguments = parser.parse_args()
     cases = [case for case in CASES if arguments.only in case.name]
     if not cases:
-        sys.exit("no such case; there are\n  " + "\n  ".join(c.name for c in CASES))
+        sys.exit("no such case; the cases are\n  " + "\n  ".join(c.name for c in CASES))
     arguments.peers = [peer for peer in arguments.peers.split(",") if peer]
     if unknown := set(arguments.peers) - set(PEERS):
-        sys.exit(f"no peer {', '.join(unknown)}; there are {', '.join(PEERS)}")
+        names = ", ".join(sorted(unknown))
+        sys.exit(f"unknown peer {names}; choose from {', '.join(PEERS)}")
     arguments.cores = [int(count) for count in arguments.cores.split(",")]
     if max(arguments.cores) > len(CORES):
-        sys.exit(f"--cores asks for more than the {len(CORES)} of this machine")
+        sys.exit(f"--cores exceeds the {len(CORES)} cores of this machine")
     if not arguments.report:
         run(cases, arguments)
     report(cases)

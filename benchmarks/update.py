@@ -1,13 +1,13 @@
-"""How fast `update` is, against what the machine's own matrix product allows.
+"""Speed of `update`, compared with the machine's matrix product.
 
     python benchmarks/update.py                 # one core, all six
     python benchmarks/update.py --cores 2 --algos sac td3
 
-An off-policy update at batch 256 and 256x256 is nearly all matrix products: its FLOPs
-over the rate of a 256x256 single-precision product (NumPy's BLAS), measured in turns
-with it, give the least time it could take. Updates run 50 to a scan with the state
-donated, as in training. On-policy updates take 4000 steps, with 80 full-batch
-iterations on the policy and 80 on the value function, in one jitted call.
+An off-policy update with batch 256 and layers of 256 and 256 is nearly all matrix
+products. Its FLOPs divided by the rate of a 256x256 single-precision product (NumPy's
+BLAS), measured in turns with it, are the least time it could take. A scan makes 50
+updates with the state donated, as in training. On-policy updates use 4000 steps, with
+80 full-batch iterations on the policy and 80 on the value function, in one jitted call.
 """
 
 import argparse
@@ -23,8 +23,8 @@ def parse() -> argparse.Namespace:
     )
     names = ["vpg", "trpo", "ppo", "ddpg", "td3", "sac"]
     parser.add_argument("--algos", nargs="+", choices=names, default=names)
-    parser.add_argument("--cores", type=int, default=1, help="cores to pin to (1)")
-    parser.add_argument("--rounds", type=int, default=15, help="repeats (15)")
+    parser.add_argument("--cores", type=int, default=1, help="cores to pin to [1]")
+    parser.add_argument("--rounds", type=int, default=15, help="repetitions [15]")
     return parser.parse_args()
 
 
@@ -43,6 +43,7 @@ for name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
+import records  # noqa: E402
 
 from jaxrl import algos  # noqa: E402
 from jaxrl.algos.presets import preset  # noqa: E402
@@ -53,21 +54,21 @@ SPEC = EnvSpec(OBS, Box((-1.0,) * ACTION, (1.0,) * ACTION))
 
 
 def products(first: int, last: int, hidden: tuple[int, int] = (256, 256)) -> dict:
-    """Multiply-adds of a sample: forward, and backward to inner or to all inputs."""
+    """Multiply-adds per sample: forward, and backward to hidden or to all inputs."""
     layers = [first * hidden[0], hidden[0] * hidden[1], hidden[1] * last]
     return {"forward": sum(layers), "inner": sum(layers[1:]), "all": sum(layers)}
 
 
 def gflop(algo: str) -> float:
-    """GFLOP of one update, from the matrix products that it cannot do without."""
+    """GFLOP of one update, counting only the necessary matrix products."""
     actor = products(OBS, 2 * ACTION if algo == "sac" else ACTION)
     critic = products(OBS + ACTION, 1)
     count = 1 if algo == "ddpg" else 2
-    believed = count if algo == "sac" else 1  # critics in the actor's loss
+    in_actor_loss = count if algo == "sac" else 1  # critics
     target = actor["forward"] + count * critic["forward"]
     fit = count * (2 * critic["forward"] + critic["inner"])
     improve = 2 * actor["forward"] + actor["inner"]
-    improve += believed * (critic["forward"] + critic["all"])
+    improve += in_actor_loss * (critic["forward"] + critic["all"])
     delay = 2 if algo == "td3" else 1
     return 2 * BATCH * (target + fit + improve / delay) / 1e9
 
@@ -89,7 +90,7 @@ def seconds(function) -> float:
 
 
 class Case:
-    """One algorithm, compiled, with a state of its own."""
+    """One algorithm's compiled update and its state."""
 
     def __init__(self, name: str) -> None:
         self.name, algo = name, algos.get(name)
@@ -127,7 +128,8 @@ def main() -> None:
     cases = [Case(name) for name in ARGS.algos]
     sgemm_rate()
     rates, times, shares = [], *({case.name: [] for case in cases} for _ in "ts")
-    for _ in range(ARGS.rounds):  # in turns, so that all meet the same noise
+    # In turns, so that other load on the machine affects all alike.
+    for _ in range(ARGS.rounds):
         for case in cases:
             rates.append(sgemm_rate())
             times[case.name].append(seconds(case.run))
@@ -135,6 +137,7 @@ def main() -> None:
             shares[case.name].append(100 * speed / rates[-1])
     rate = statistics.median(rates)
     spread = f"{min(rates):.0f} to {max(rates):.0f}"
+    print(*records.origin().values(), sep="; ")
     print(f"{ARGS.cores} core(s), {ARGS.rounds} rounds, medians (fastest, slowest)")
     print(f"sgemm 256^3: {rate:.0f} GFLOP/s ({spread})\n")
     print("algo   one update, ms            compile, s   GFLOP/s   of sgemm")

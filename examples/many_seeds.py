@@ -2,7 +2,7 @@
 
 python examples/many_seeds.py
 
-A pure environment, the algorithm and its training loop are one function of a key and
+A JAX environment, the algorithm and its training loop are one function of a key and
 the settings, so `vmap` runs it over both.
 """
 
@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrl.algos import ppo
-from jaxrl.envs.pure import PROBES
+from jaxrl.envs.jax import PROBES
 from jaxrl.training import fused
 from jaxrl.types import OnPolicy
 
@@ -28,6 +28,6 @@ over_both = jax.jit(jax.vmap(over_seeds, in_axes=(None, 0)))
 
 rates = jnp.array([1e-4, 1e-3, 3e-3, 1e-2])
 returns = over_both(jax.random.split(jax.random.key(0), 4), rates)  # [rate, seed]
-print("learning rate   mean return of 4 seeds (the best possible is 0)")
+print("learning rate   mean return of 4 seeds (at most 0)")
 for rate, row in zip(rates, returns, strict=True):
     print(f"{rate:13.4f}   {row.mean():8.3f} ± {row.std():.3f}")

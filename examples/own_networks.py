@@ -13,7 +13,7 @@ from jaxrl.types import Box, EnvSpec, Transition
 
 
 class Residual(nn.Module):
-    """Two blocks with layer norm."""
+    """Two residual blocks with layer norm."""
 
     out: int
 
@@ -34,11 +34,11 @@ class Critic(nn.Module):
 
 
 spec = EnvSpec(obs_size=11, action=Box((-1.0,) * 3, (1.0,) * 3))
-# A TanhGaussian has a mean and a log-deviation for each dimension of the action.
-own = Networks(
+# A TanhGaussian has a mean and a log standard deviation per action dimension.
+networks = Networks(
     actor=TanhGaussianPolicy(Residual(2 * spec.action.size)), critic=Critic()
 )
-state = sac.init(jax.random.key(0), spec, networks=own)
+state = sac.init(jax.random.key(0), spec, networks=networks)
 
 keys = jax.random.split(jax.random.key(1), 4)
 batch = Transition(
@@ -53,4 +53,4 @@ update = jax.jit(sac.update, donate_argnums=0)
 for step in range(1, 201):
     state, metrics = update(state, batch)
     if step % 50 == 0:
-        print(f"update {step:4}   loss of the critics {metrics['LossQ']:.4f}")
+        print(f"update {step:4}   critic loss {metrics['LossQ']:.4f}")

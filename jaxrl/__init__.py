@@ -1,117 +1,35 @@
 """Reinforcement learning as pure functions in JAX."""
 
-import os
-import typing
-from collections.abc import Mapping
+import importlib as _importlib
+import typing as _typing
 
-if typing.TYPE_CHECKING:
-    from pathlib import Path
-
-    import gymnasium
-
-    from jaxrl.experiments.search import Found
-    from jaxrl.policy import Policy
-    from jaxrl.training.callbacks import OnEpoch
-    from jaxrl.training.session import Result
+if _typing.TYPE_CHECKING:
+    from jaxrl import algos
+    from jaxrl.api import evaluate_policy, load, resume, search, train
+    from jaxrl.experiments.grid import Grid
 
 __version__ = "0.1.0"
+__all__ = [
+    "Grid",
+    "__version__",
+    "algos",
+    "evaluate_policy",
+    "load",
+    "resume",
+    "search",
+    "train",
+]
+_MODULES = dict.fromkeys(__all__, "jaxrl.api") | {"Grid": "jaxrl.experiments.grid"}
 
 
-def train(
-    algo: str,
-    env: str,
-    *,
-    preset: str = "default",
-    screen: bool = True,
-    on_epoch: "OnEpoch | None" = None,
-    **settings: typing.Any,
-) -> "Result":
-    """Does what `jaxrl train` does; returns the state, the rows of the log, the path.
-
-    `jaxrl.train("sac", "Hopper-v4", steps=100_000, gamma=0.98)`: settings have the
-    names of the command's flags. `on_epoch(state, step)` is called after each epoch;
-    the metrics it returns, such as {"nested/metric": 1.0}, stand in the epoch's row.
-    """
-    # Here and not above, so that `import jaxrl` is cheap.
-    from jaxrl.runs import spec
-    from jaxrl.training import train
-
-    given: Mapping[str, typing.Any] = settings
-    return train.train(spec.make(algo, env, given, preset), screen, on_epoch)
+def __getattr__(name: str) -> _typing.Any:
+    """Imports a public name when it is first used, so that `import jaxrl` is cheap."""
+    if name not in __all__:
+        raise AttributeError(f"module 'jaxrl' has no attribute {name!r}")
+    if name == "algos":
+        return _importlib.import_module("jaxrl.algos")
+    return getattr(_importlib.import_module(_MODULES[name]), name)
 
 
-def resume(
-    directory: "str | Path",
-    steps: int | None = None,
-    *,
-    screen: bool = True,
-    on_epoch: "OnEpoch | None" = None,
-) -> "Result":
-    """Goes on with a run as if it had never stopped; `steps` if it is to end later.
-
-    XLA's last bits depend on its number of threads: start Python with the `NPROC` that
-    config.yaml names, as `jaxrl resume` does.
-    """
-    from jaxrl.training import train
-
-    return train.resume(directory, steps, screen, on_epoch)
-
-
-def search(
-    space: Mapping[str, Mapping[str, list]],
-    trials: int | None = None,
-    *,
-    algo: str,
-    env: str,
-    name: str = "search",
-    out: str = "runs",
-    jobs: int = 0,
-    sampler: typing.Literal["tpe", "random", "qmc", "grid", "cmaes", "gp"] = "tpe",
-    pruner: typing.Literal["median", "none"] = "median",
-    storage: str = "",
-    screen: bool = True,
-    **settings: typing.Any,
-) -> "Found":
-    """Does what `jaxrl search` does; returns the best settings and what they reached.
-
-    `jaxrl.search({"lr": {"log_uniform": [1e-5, 1e-2]}}, algo="sac", env="Hopper-v4")`
-    """
-    from jaxrl.experiments import runner, search_file
-    from jaxrl.experiments import search as searching
-
-    asked = search_file.Plan(
-        name=name,
-        fixed={"algo": algo, "env": env, **settings},
-        space=search_file.ranges(space),
-        out=out,
-        trials=trials,
-        sampler=sampler,
-        pruner=pruner,
-        storage=storage,
-    )
-    return searching.run(asked, runner.Options(out=out, jobs=jobs, screen=screen))
-
-
-def load(
-    directory: "str | os.PathLike[str]",
-    checkpoint: typing.Literal["last", "best"] | int = "last",
-) -> "tuple[Policy, gymnasium.Env]":
-    """The greedy policy of a run and its environment: `env.step(policy(obs))`.
-
-    `checkpoint` may be a step at which a model was kept.
-    """
-    from jaxrl.show import agent
-
-    return agent.load(directory, checkpoint)
-
-
-def evaluate_policy(
-    policy: typing.Callable[..., typing.Any],
-    env: "gymnasium.Env",
-    n_eval_episodes: int = 10,
-    seed: int = 0,
-) -> tuple[float, float]:
-    """Mean and standard deviation of the returns of so many episodes."""
-    from jaxrl import evaluation
-
-    return evaluation.evaluate_policy(policy, env, n_eval_episodes, seed)
+def __dir__() -> list[str]:
+    return __all__

@@ -38,12 +38,12 @@ def play(
 
 
 def evaluate_policy(
-    act: Act, env: Any, n_eval_episodes: int = 10, seed: int = 0
+    act: Act, env: Any, episodes: int = 10, seed: int = 0
 ) -> tuple[float, float]:
-    """Mean and standard deviation of the returns of so many episodes."""
-    if n_eval_episodes < 1:
-        raise ValueError(f"n_eval_episodes is {n_eval_episodes}, but must be 1 or more")
-    steps = play(act, env, n_eval_episodes, seed)
+    """Mean and standard deviation of the returns of `episodes` episodes."""
+    if episodes < 1:
+        raise ValueError(f"episodes is {episodes}, but must be 1 or more")
+    steps = play(act, env, episodes, seed)
     returns = [step.returned for step in steps if step.over]
     return float(np.mean(returns)), float(np.std(returns))
 

@@ -1,9 +1,9 @@
 """A policy in NumPy, equal to the algorithm's `act` up to rounding.
 
-It acts on the host, where a jitted call would cost more, and is what a run saves and
-`jaxrl export` writes: one .npz file, which holds arrays (weight_0, bias_0, ...,
-log_std, mean and std of the observations, low and high of the actions) and in `about`
-the rest as JSON.
+It acts on the host, where a jitted call would be slower, and is what a run saves and
+`jaxrl export` writes: one .npz file with arrays (weight_0, bias_0, ..., log_std, mean
+and std of the observations, low and high of the actions) and `about`, the rest as JSON.
+It does not import JAX.
 """
 
 import dataclasses
@@ -18,40 +18,43 @@ from typing import Any, Self
 
 import numpy as np
 
+from jaxrl.settings import Activation
 from jaxrl.spaces import Box, Discrete
 
-# What a damaged file can raise, on its way through zip, NumPy and JSON.
-DAMAGE = (
+# What zip, NumPy and JSON can raise for a damaged file.
+FILE_ERRORS = (
     *(KeyError, ValueError, TypeError, EOFError, RuntimeError, MemoryError),
     *(zipfile.BadZipFile, zlib.error),
 )
-LARGEST = 2**30  # bytes of its arrays; a small file can unfold to any size
-FORMAT = 1  # of the file; to be raised when an older jaxrl would misread it
+MAX_BYTES = 2**30  # of the unzipped arrays; a small file can unzip to any size
+FORMAT = 1  # of the file; raise it when an older jaxrl would misread the file
 
-ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+# The names are also those of flax.linen, from which `maths.nets` takes them.
+ACTIVATIONS: dict[Activation, Callable[[np.ndarray], np.ndarray]] = {
     "tanh": np.tanh,
     "relu": lambda x: np.maximum(x, 0),
     "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
-    "silu": lambda x: x / (1 + np.exp(-x)),
     "gelu": lambda x: 0.5 * x * (1 + np.tanh(0.7978845608 * (x + 0.044715 * x**3))),
+    "silu": lambda x: x / (1 + np.exp(-x)),
 }
+LOG_STD_RANGE = (-20, 2)  # to which a TanhGaussian's log σ is clipped
 HEADS = ("gaussian", "categorical", "tanh_gaussian", "deterministic")
 
 
-class Newer(Exception):
-    """The file has what only a later version knows."""
+class NewerFormat(Exception):
+    """The file was written by a newer version of jaxrl."""
 
 
 @dataclasses.dataclass
 class Policy:
-    """Dense layers, what is done with their output, and how observations are whitened.
+    """Observation normaliser, dense layers, and a head that turns outputs into actions.
 
-    `head` is one of `HEADS`. `action` is the space that actions are scaled to; without
-    it they are the library's own, from -1 to 1 or from 0.
+    `head` is one of `HEADS`. Actions are scaled to the space `action`; if it is None,
+    they stay in [-1, 1], or count from 0.
     """
 
     layers: list[tuple[np.ndarray, np.ndarray]]
-    activation: str
+    activation: Activation
     head: str
     log_std: np.ndarray | float = 0.0
     noise: float = 0.0
@@ -63,14 +66,15 @@ class Policy:
     def __call__(
         self, obs: np.ndarray, rng: np.random.Generator | None = None
     ) -> np.ndarray:
-        """With a generator an exploring action, without one the greedy action."""
+        """An exploring action with a generator, the greedy action without."""
         x = np.asarray(obs, np.float32)
         if x.shape[-1:] != (self.obs_size,):
             raise ValueError(
-                f"the policy takes observations [..., {self.obs_size}], got {x.shape}"
+                f"the policy expects observations [..., {self.obs_size}], "
+                f"got shape {x.shape}"
             )
         if self.mean is not None:
-            x = _clipped((x - self.mean) / self.std, self.clip)
+            x = _clip((x - self.mean) / self.std, self.clip)
         activate = ACTIVATIONS[self.activation]
         for weight, bias in self.layers[:-1]:
             x = activate(np.dot(x, weight) + bias)
@@ -80,7 +84,7 @@ class Policy:
 
     @property
     def obs_size(self) -> int:
-        """Numbers in one observation."""
+        """Length of an observation."""
         return len(self.layers[0][0])
 
     def save(self, path: str | Path) -> None:
@@ -102,27 +106,29 @@ class Policy:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """The policy in a file of `save`: arrays and JSON, nothing that could run."""
+        """Reads a file of `save`; it holds arrays and JSON, and no code is run."""
         try:
             with (
                 Path(path).open("rb") as file,
-                np.load(file, allow_pickle=False) as held,
+                np.load(file, allow_pickle=False) as archive,
             ):
-                if sum(part.file_size for part in held.zip.infolist()) > LARGEST:
+                if sum(part.file_size for part in archive.zip.infolist()) > MAX_BYTES:
                     raise ValueError
-                return cls._of(dict(held))
-        except Newer:
-            raise ValueError(f"{path} cannot be read: a newer jaxrl wrote it") from None
-        except DAMAGE:  # whose words are NumPy's and zip's, and no help
-            raise ValueError(f"{path} holds no policy, or a damaged one") from None
+                return cls._from_arrays(dict(archive))
+        except NewerFormat:
+            raise ValueError(
+                f"{path} was written by a newer jaxrl; update jaxrl"
+            ) from None
+        except FILE_ERRORS:  # their messages do not help a user
+            raise ValueError(f"{path} is damaged or not a policy file") from None
 
     @classmethod
-    def _of(cls, arrays: dict[str, Any]) -> Self:
+    def _from_arrays(cls, arrays: dict[str, Any]) -> Self:
         about = json.loads(str(arrays.pop("about")))
         if about.pop("format") > FORMAT:
-            raise Newer
+            raise NewerFormat
         if about["head"] not in HEADS or about["activation"] not in ACTIVATIONS:
-            raise Newer
+            raise NewerFormat
         indices = range(about.pop("layers"))
         layers = [(arrays.pop(f"weight_{i}"), arrays.pop(f"bias_{i}")) for i in indices]
         action: Box | Discrete | None = None
@@ -130,7 +136,7 @@ class Policy:
             action = Discrete(**discrete)
         elif "low" in arrays:
             action = Box(tuple(arrays.pop("low")), tuple(arrays.pop("high")))
-        if not all(map(_are_numbers, itertools.chain(*layers, arrays.values()))):
+        if not all(map(_all_finite, itertools.chain(*layers, arrays.values()))):
             raise ValueError
         return cls(layers=layers, action=action, **about, **arrays)
 
@@ -149,7 +155,7 @@ class Policy:
     def _categorical(
         self, logits: np.ndarray, rng: np.random.Generator | None
     ) -> np.ndarray:
-        if rng is not None:  # the largest of Gumbel's variables is a sample
+        if rng is not None:  # Gumbel-max: its argmax is a sample
             logits = logits - np.log(rng.standard_exponential(logits.shape, np.float32))
         return logits.argmax(axis=-1)
 
@@ -159,7 +165,7 @@ class Policy:
         mean, log_std = np.split(output, 2, axis=-1)
         if rng is not None:
             draws = rng.standard_normal(mean.shape, np.float32)
-            mean = mean + np.exp(log_std.clip(-20, 2)) * draws
+            mean = mean + np.exp(log_std.clip(*LOG_STD_RANGE)) * draws
         return np.tanh(mean)
 
     def _deterministic(
@@ -169,13 +175,13 @@ class Policy:
         if rng is None:
             return action
         draws = rng.standard_normal(action.shape, np.float32)
-        return _clipped(action + self.noise * draws, 1)
+        return _clip(action + self.noise * draws, 1)
 
 
-def _are_numbers(x: np.ndarray) -> bool:
+def _all_finite(x: np.ndarray) -> bool:
     return np.issubdtype(x.dtype, np.floating) and bool(np.isfinite(x).all())
 
 
-def _clipped(x: np.ndarray, limit: float) -> np.ndarray:
-    """Quicker than `clip`, for few numbers."""
+def _clip(x: np.ndarray, limit: float) -> np.ndarray:
+    """As `np.clip`, but faster for small arrays."""
     return np.minimum(np.maximum(x, -limit), limit)

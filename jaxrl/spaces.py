@@ -1,6 +1,6 @@
-"""What an algorithm must know of an environment: its observations and its actions.
+"""Observation and action spaces of an environment.
 
-Free of JAX, so that a policy can be loaded and played without it.
+Free of JAX, so that a policy can be loaded and run without it.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Box:
-    """Real actions, per dimension between `low` and `high`, which may be infinite."""
+    """Real actions; `low` and `high` bound each dimension and may be infinite."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -23,20 +23,20 @@ class Box:
             object.__setattr__(self, name, bounds)
         if len(self.low) != len(self.high):
             raise ValueError(
-                f"a Box has as many low as high bounds, got {len(self.low)} and "
-                f"{len(self.high)}"
+                f"a Box needs equally many low and high bounds, got {len(self.low)} "
+                f"and {len(self.high)}"
             )
         if not self.low:
-            raise ValueError("a Box has at least one dimension, got none")
+            raise ValueError("a Box needs at least one dimension, got none")
         if not all(low < high for low, high in zip(self.low, self.high, strict=True)):
             raise ValueError(
-                f"each low bound must be below its high one, got {self}; is "
-                "their order right?"
+                f"each low bound must be below its high bound, got {self}; check "
+                "their order"
             )
 
     @property
     def size(self) -> int:
-        """Numbers that a network gives for one observation."""
+        """Number of outputs of a policy network."""
         return len(self.low)
 
     @property
@@ -44,7 +44,7 @@ class Box:
         return all(math.isfinite(bound) for bound in self.low + self.high)
 
     def scale(self, action: Any) -> Any:
-        """From [-1, 1], clipped, to the bounds; without bounds, `action` as it is."""
+        """Maps [-1, 1] to the bounds; where a bound is infinite, it only clips."""
         low, high = (
             np.broadcast_to(np.asarray(bound, action.dtype), action.shape)
             for bound in (self.low, self.high)
@@ -56,18 +56,18 @@ class Box:
 
 @dataclasses.dataclass(frozen=True)
 class Discrete:
-    """One of `n` actions, 0 to n - 1 in the library and from `start` outside."""
+    """One of `n` actions: 0 to n - 1 in jaxrl, from `start` on in the environment."""
 
     n: int
     start: int = 0
 
     def __post_init__(self) -> None:
         if self.n < 1:
-            raise ValueError(f"a Discrete space has at least one action, got {self.n}")
+            raise ValueError(f"Discrete needs at least one action, got {self.n}")
 
     @property
     def size(self) -> int:
-        """Numbers that a network gives for one observation."""
+        """Number of outputs of a policy network."""
         return self.n
 
     def scale(self, action: Any) -> Any:
@@ -76,21 +76,21 @@ class Discrete:
 
 @dataclasses.dataclass(frozen=True)
 class EnvSpec:
-    """What an algorithm must know of an environment."""
+    """The size of observations and the action space of an environment."""
 
     obs_size: int
     action: Box | Discrete
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.obs_size, int | np.integer)
-        if not whole or isinstance(self.obs_size, bool) or self.obs_size < 1:
+        is_int = isinstance(self.obs_size, int | np.integer)
+        if not is_int or isinstance(self.obs_size, bool) or self.obs_size < 1:
             raise ValueError(
-                f"obs_size is {self.obs_size!r}, but must be a whole number from 1 on: "
-                "the numbers in one observation"
+                f"obs_size is {self.obs_size!r}, but must be a whole number >= 1: the "
+                "length of an observation"
             )
         if not isinstance(self.action, Box | Discrete):
             raise ValueError(
                 f"action is a {type(self.action).__module__}."
                 f"{type(self.action).__name__}, but must be a jaxrl.types.Box or "
-                "Discrete; jaxrl.envs.spec_of(env) makes both"
+                "Discrete; jaxrl.envs.spec_of(env) returns an EnvSpec"
             )

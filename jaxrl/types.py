@@ -1,4 +1,4 @@
-"""The words all rooms share: transitions, spaces, what an algorithm is."""
+"""Types that the whole package shares: transitions, data settings, algorithms."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -19,15 +19,15 @@ Real = jax.Array | float
 
 
 def identity(tree: Tree) -> Tree:
-    """The mean over one learner."""
+    """The `pmean` of a single learner."""
     return tree
 
 
 class Transition(NamedTuple):
     """Steps of an environment: a rollout [T, N, ...] or a replayed batch [B, ...].
 
-    `next_obs` is what followed the action, never the observation after a reset.
-    `terminated` ends the return; `truncated` only the record of it, as a time limit.
+    `next_obs` follows the action and is never the observation after a reset.
+    `terminated` ends the return; `truncated` (a time limit) only ends the recording.
     """
 
     obs: jax.Array
@@ -40,52 +40,52 @@ class Transition(NamedTuple):
 
 @settings.pytree
 class OnPolicy:
-    """How fresh rollouts [T, N] are gathered."""
+    """How rollouts [T, N] are collected."""
 
     steps_per_epoch: Size = 2048
-    """Steps in all environments of all processes between two updates."""
+    """Environment steps per epoch and update, over all environments and processes."""
     num_envs: Size = 1
-    """Environments that each process steps side by side."""
+    """Parallel environments per process."""
     epochs: Size = 500
-    """Updates in a run."""
+    """Number of epochs in a run, each with one update."""
     max_ep_len: Size = 1000
-    """Steps after which an episode is truncated, if the environment does not before."""
+    """Maximum steps per episode; longer episodes are truncated."""
     save_freq: Size = 10
-    """Epochs between two saves of the model."""
+    """Save the model every N epochs."""
     num_test_episodes: Count = 0
-    """Episodes of the greedy policy after every epoch."""
+    """Evaluation episodes of the greedy policy after every epoch; 0 disables."""
 
 
 @settings.pytree
 class OffPolicy:
-    """How transitions [B] are gathered and replayed."""
+    """How transitions are collected and batches [B] of them replayed."""
 
     steps_per_epoch: Size = 5000
-    """Steps in all environments of all processes between two rows of the log."""
+    """Environment steps per epoch, over all environments and processes."""
     num_envs: Size = 1
-    """Environments that each process steps side by side."""
+    """Parallel environments per process."""
     epochs: Size = 200
-    """Rows of the log in a run."""
+    """Number of epochs in a run, each with one row of the log."""
     max_ep_len: Size = 1000
-    """Steps after which an episode is truncated, if the environment does not before."""
+    """Maximum steps per episode; longer episodes are truncated."""
     save_freq: Size = 1
-    """Epochs between two saves of the model."""
+    """Save the model every N epochs."""
     replay_size: Size = 1_000_000
-    """Transitions kept, over all processes; the oldest give way."""
+    """Replay capacity, over all processes."""
     batch_size: Size = 256
-    """Transitions in one update, over all processes."""
+    """Transitions per update, over all processes."""
     start_steps: Count = 10_000
-    """Steps of uniformly random actions at the start."""
+    """Environment steps with uniformly random actions at the start."""
     update_after: Count = 1000
-    """Steps before the first update."""
+    """Environment steps before the first update."""
     update_every: Size = 50
-    """Steps between two rounds of updates, and the updates in a round."""
+    """Environment steps between rounds of updates; a round has as many updates."""
     num_test_episodes: Count = 10
-    """Episodes of the greedy policy after every epoch."""
+    """Evaluation episodes of the greedy policy after every epoch; 0 disables."""
 
 
 class Algorithm(Protocol):
-    """What a module in `jaxrl.algos` holds: six names."""
+    """The six names that an algorithm's module defines."""
 
     DATA: OnPolicy | OffPolicy
     Config: Any

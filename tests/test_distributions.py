@@ -29,7 +29,7 @@ def repeated(dist: Any, count: int = MANY) -> Any:
     return jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), dist)
 
 
-def test_gaussian_log_prob_is_the_sum_of_the_normals_log_densities():
+def test_gaussian_log_prob_equals_scipys_normal():
     action = jnp.array([[0.5, -1.0], [1.5, -1.5], [-7.5, 1.0]])
     got = repeated(WIDE, 3).log_prob(action)
     want = stats.norm.logpdf(action, [0.5, -1.0], [2.0, 0.3]).sum(axis=-1)
@@ -37,7 +37,7 @@ def test_gaussian_log_prob_is_the_sum_of_the_normals_log_densities():
     np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
-def test_gaussian_entropy_is_that_of_the_normals():
+def test_gaussian_entropy_equals_scipys_normal():
     want = stats.norm.entropy(scale=[2.0, 0.3]).sum()
     np.testing.assert_allclose(WIDE.entropy(), want, rtol=1e-6)
 
@@ -51,7 +51,7 @@ def test_gaussian_kl_by_hand_in_both_directions():
     np.testing.assert_allclose(other.kl(unit), 2 - np.log(2), rtol=1e-6)
 
 
-def test_gaussian_samples_have_its_mean_and_deviation(key):
+def test_gaussian_samples_have_its_mean_and_standard_deviation(key):
     draws = repeated(WIDE).sample(key)
     assert draws.shape == (MANY, 2)
     # The mean of 200 000 is off by σ/447; five times that is allowed.
@@ -125,7 +125,7 @@ def test_kl_of_equal_distributions_is_zero_and_flat(dist):
         np.testing.assert_allclose(leaf, 0, atol=1e-6)
 
 
-def test_categorical_kl_ignores_what_its_logits_have_in_common():
+def test_categorical_kl_does_not_depend_on_a_constant_in_the_logits():
     shifted = Categorical(SKEWED.logits - 40)
     np.testing.assert_allclose(SKEWED.kl(shifted), 0, atol=1e-5)
 
@@ -170,7 +170,7 @@ def test_tanh_gaussian_is_exact_where_tanh_rounds_to_one(mean):
     np.testing.assert_allclose(slope.mean, [2 * np.sign(u)], rtol=1e-5)
 
 
-def test_tanh_gaussian_samples_are_the_tanh_of_its_normals(key):
+def test_tanh_gaussian_samples_are_the_tanh_of_gaussian_samples(key):
     dist = TanhGaussian(jnp.array([0.3, -0.5]), jnp.log(jnp.array([0.5, 0.8])))
     draws = repeated(dist).sample(key)
     u = np.arctanh(draws)

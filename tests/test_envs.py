@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jaxrl import envs
-from jaxrl.envs.pure import PROBES
+from jaxrl.envs.jax import PROBES
 from jaxrl.types import Box, Discrete, EnvSpec
 
 
@@ -40,22 +40,20 @@ def test_a_spec_can_be_a_static_argument():
 
 
 @pytest.mark.parametrize("probe", PROBES)
-def test_a_probe_has_the_episode_it_says(probe, key):
+def test_a_probe_gives_its_documented_rewards(probe, key):
     env = PROBES[probe]
     state, obs = env.reset(key)
-    seen, rewards, over = [float(obs[0])], [], False
+    sign, rewards, over = float(obs[0]), [], False
     while not over:
         step = env.step(state, jnp.full(1, 0.25), key)
         state, over = step.state, bool(step.terminated)
         rewards.append(float(step.reward))
-        seen.append(float(step.obs[0]))
-    sign = seen[0]
     expected = {
         "constant": [1],
-        "seen": [sign],
-        "later": [0, 1],
+        "observed": [sign],
+        "delayed": [0, 1],
         "chosen": [-((0.25 - 0.5) ** 2)],
         "both": [-((0.25 - sign / 2) ** 2)],
     }[probe]
     np.testing.assert_allclose(rewards, expected)
-    assert sign in ((-1, 1) if probe in ("seen", "both") else (0,))
+    assert sign in ((-1, 1) if probe in ("observed", "both") else (0,))

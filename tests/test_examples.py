@@ -1,4 +1,4 @@
-"""The README's code and the examples run as they stand."""
+"""The README's code and the examples run unchanged."""
 
 import re
 import subprocess
@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+import jaxrl
+
+ROOT = Path(jaxrl.__file__).parents[1]
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
 
 

@@ -1,4 +1,4 @@
-"""Training in pure environments, in one program."""
+"""Training in JAX environments, in one compiled program."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,7 @@ import pytest
 from support import small_config
 
 from jaxrl.algos import ppo, sac
-from jaxrl.envs.pure import PROBES, Probe, Step
+from jaxrl.envs.jax import PROBES, Probe, Step
 from jaxrl.training import fused
 from jaxrl.types import OffPolicy, OnPolicy
 
@@ -25,7 +25,7 @@ REPLAY = OffPolicy(
 
 
 class Walk(Probe):
-    """Counts its steps for ever: obs 0, 1, 2, ... and reward 1."""
+    """Never ends: obs 0, 1, 2, ... and reward 1."""
 
     def step(self, state, action, key):
         step, obs = state
@@ -36,7 +36,7 @@ class Walk(Probe):
 WALK = Walk(lambda obs, action: jnp.ones(()))
 
 
-def test_a_run_is_its_key():
+def test_a_run_depends_on_its_key_only():
     train = jax.jit(
         lambda key: fused.train(key, ppo, PROBES["both"], small_config(ppo), SHORT)
     )
@@ -49,7 +49,7 @@ def test_a_run_is_its_key():
 def test_runs_map_over_seeds_and_settings():
     def train(key, gamma):
         config = small_config(sac, gamma=gamma)
-        return fused.train(key, sac, PROBES["later"], config, REPLAY)[1]["LossQ"]
+        return fused.train(key, sac, PROBES["delayed"], config, REPLAY)[1]["LossQ"]
 
     keys, gammas = jax.random.split(jax.random.key(0), 2), jnp.array([0.5, 0.99])
     together = jax.jit(jax.vmap(train))(keys, gammas)
@@ -58,26 +58,26 @@ def test_runs_map_over_seeds_and_settings():
     np.testing.assert_allclose(together[1], alone, rtol=1e-3)
 
 
-def test_the_learning_rate_falls_over_the_run():
+def test_learning_rate_decays_over_the_run():
     _, history = fused.train(
         jax.random.key(0), ppo, PROBES["both"], small_config(ppo, pi_lr=0.3), SHORT
     )
     np.testing.assert_allclose(history["LearningRate"], [0.3, 0.2, 0.1], rtol=1e-5)
 
 
-def test_updates_begin_when_they_should():
+def test_updates_start_after_update_after_steps():
     late = OffPolicy(**vars(REPLAY) | {"update_after": 40})
     _, history = jax.jit(
         lambda key: fused.train(key, sac, PROBES["both"], small_config(sac), late)
     )(jax.random.key(0))
-    # 20 steps an epoch: the first has no update, and the mean of nothing is NaN
+    # 20 steps an epoch: the first has no update, so its mean is NaN
     assert np.isnan(history["LossQ"]).tolist() == [True, False, False]
 
 
 def roll(env, steps, max_ep_len, count=2):
-    world = fused.start(env, count, jax.random.key(0))
+    envs = fused.reset(env, count, jax.random.key(0))
     return fused.collect(
-        world,
+        envs,
         lambda obs, key, t: jnp.zeros((count, 1)),
         env,
         steps,
@@ -86,22 +86,22 @@ def roll(env, steps, max_ep_len, count=2):
     )
 
 
-def test_a_time_limit_truncates_and_the_next_episode_does_not_leak():
-    _, rollout, finished = roll(WALK, steps=7, max_ep_len=3)
+def test_a_time_limit_truncates_without_leaking_the_next_episode():
+    _, rollout, ended = roll(WALK, steps=7, max_ep_len=3)
     np.testing.assert_array_equal(rollout.obs[:, 0, 0], [0, 1, 2, 0, 1, 2, 0])
     np.testing.assert_array_equal(rollout.next_obs[:, 0, 0], [1, 2, 3, 1, 2, 3, 1])
     np.testing.assert_array_equal(rollout.truncated[:, 0], [0, 0, 1, 0, 0, 1, 0])
     assert not rollout.terminated.any()
     # two environments, two finished episodes each, of 3 steps and return 3
-    assert {name: float(x) for name, x in finished.items()} == {
+    assert {name: float(x) for name, x in ended.items()} == {
         "EpRet": 12,
         "EpLen": 12,
         "Episodes": 4,
     }
 
 
-def test_an_episode_that_dies_at_the_time_limit_is_terminated_only():
-    _, rollout, _ = roll(PROBES["later"], steps=4, max_ep_len=2)
+def test_an_episode_that_terminates_at_the_time_limit_is_not_truncated():
+    _, rollout, _ = roll(PROBES["delayed"], steps=4, max_ep_len=2)
     np.testing.assert_array_equal(rollout.terminated[:, 0], [0, 1, 0, 1])
     assert not rollout.truncated.any()
 
@@ -114,13 +114,13 @@ def test_exactly_start_steps_actions_are_random(start_steps, monkeypatch):
     monkeypatch.setattr(
         sac, "update", lambda state, batch: (state, {"Kept": jnp.zeros(())})
     )
-    insert = fused.Ring.insert
+    insert = fused.DeviceReplay.insert
 
-    def watch(ring, rollout):
+    def record(replay, rollout):
         jax.debug.callback(lambda action: kept.append(action), rollout.action)
-        return insert(ring, rollout)
+        return insert(replay, rollout)
 
-    monkeypatch.setattr(fused.Ring, "insert", watch)
+    monkeypatch.setattr(fused.DeviceReplay, "insert", record)
     fused.train(jax.random.key(0), sac, PROBES["both"], small_config(sac), data)
     jax.effects_barrier()
     actions = np.concatenate([np.asarray(x).ravel() for x in kept])

@@ -16,6 +16,7 @@ from jaxrl.algos import NAMES
 from jaxrl.cli.main import main
 from jaxrl.errors import suggestion
 from jaxrl.runs import checkpoint, spec
+from jaxrl.settings import values
 from jaxrl.training import loop
 from jaxrl.training.learner import Learner
 
@@ -122,13 +123,13 @@ def test_a_suggestion_is_a_name_that_has_the_word_in_it_and_nothing_far_off():
 
 def bad_value(hint, rng):
     """Text that cannot be a value of such a setting."""
-    kind = spec.kind(hint)
+    kind = values.kind(hint)
     if kind == "TEXT":
         return rng.choice(["../x", "a/b", ".", "é", "x" * 300, "-x", "a b"])
     odd = [word for word in ODD if not word.startswith("--")]
     if kind == "YAML":
         return rng.choice(["3", "[1]", "x", "{a", "1e5"])
-    if kind == "[true|false]":
+    if kind == "true|false":
         return rng.choice(["2", "maybe", "ja", "nan", "é"])
     fitting = {"N,N,...": {""}, "X": {"1_0", "١", "-inf", "9" * 400, "0x10"}}.get(
         kind, set()

@@ -1,7 +1,7 @@
-"""Every loss and target on two rows, with the arithmetic beside it.
+"""Losses and targets on two rows, against arithmetic shown in comments.
 
-Networks have no hidden layer here: each output is a weighted sum that can be done by
-hand. Gradients are compared with finite differences in double precision.
+Networks have no hidden layer here, so that outputs are weighted sums computed by hand.
+Gradients are compared with finite differences in double precision.
 """
 
 import dataclasses
@@ -23,12 +23,12 @@ COIN = EnvSpec(obs_size=1, action=Discrete(2))
 
 
 def linear(name, kernel, bias):
-    """The variables of a module `name` that is one dense layer."""
+    """The variables of a module `name` with one dense layer."""
     dense = {"kernel": jnp.array(kernel, float), "bias": jnp.array(bias, float)}
     return {"params": {name: {"Dense_0": dense}}}
 
 
-def replayed(**fields):
+def transitions(**fields):
     zeros, never = jnp.zeros((2, 1)), jnp.zeros(2, bool)
     return Transition(zeros, zeros, jnp.zeros(2), zeros, never, never)._replace(
         **{name: jnp.array(value) for name, value in fields.items()}
@@ -48,7 +48,7 @@ HALF = linear("trunk", [[0.0]], [math.atanh(0.5)])  # μ(s) = 0.5
 
 def test_ddpg_target_is_the_bellman_equation():
     state = dataclasses.replace(linear_state(ddpg, gamma=0.5), target=(HALF, (Q,)))
-    batch = replayed(
+    batch = transitions(
         reward=[1.0, 2.0], next_obs=[[1.0], [2.0]], terminated=[False, True]
     )
     # row 0: Q(1, 0.5) = 2 + 2 + 1 = 5    y = 1 + 0.5·5 = 3.5
@@ -56,17 +56,19 @@ def test_ddpg_target_is_the_bellman_equation():
     np.testing.assert_allclose(ddpg.target(state, batch), [3.5, 2.0], rtol=1e-6)
 
 
-def test_a_truncated_transition_is_bootstrapped():
+def test_ddpg_target_bootstraps_a_truncated_transition():
     state = dataclasses.replace(linear_state(ddpg, gamma=0.5), target=(HALF, (Q,)))
-    batch = replayed(reward=[1.0, 2.0], next_obs=[[1.0], [2.0]], truncated=[True, True])
+    batch = transitions(
+        reward=[1.0, 2.0], next_obs=[[1.0], [2.0]], truncated=[True, True]
+    )
     # row 1: Q(2, 0.5) = 4 + 2 + 1 = 7    y = 2 + 0.5·7 = 5.5
     np.testing.assert_allclose(ddpg.target(state, batch), [3.5, 5.5], rtol=1e-6)
 
 
-def test_td3_target_smooths_the_action_and_believes_the_lower_twin():
+def test_td3_target_uses_a_smoothed_action_and_the_lower_critic():
     state = linear_state(td3, gamma=0.5, target_noise=0.2, noise_clip=0.5)
     state = dataclasses.replace(state, target=(HALF, (Q, SEVEN)))
-    batch = replayed(reward=[1.0, 2.0], next_obs=[[1.0], [2.0]])
+    batch = transitions(reward=[1.0, 2.0], next_obs=[[1.0], [2.0]])
     draws = jnp.array([[10.0], [-1.0]])
     # row 0: noise clip(2, ±0.5) = 0.5    a′ = 1.0    Q₁ = 2 + 4 + 1 = 7, Q₂ = 7
     # row 1: noise −0.2                   a′ = 0.3    Q₁ = 4 + 1.2 + 1 = 6.2, Q₂ = 7
@@ -80,18 +82,18 @@ def test_td3_target_action_is_clipped_to_its_range():
     state = dataclasses.replace(state, target=(nine_tenths, (Q, Q)))
     draws = jnp.array([[10.0], [10.0]])
     # a′ = clip(0.9 + 0.5, ±1) = 1    Q(0, 1) = 5
-    np.testing.assert_allclose(td3.target(state, replayed(), draws), [5.0, 5.0])
+    np.testing.assert_allclose(td3.target(state, transitions(), draws), [5.0, 5.0])
 
 
 def test_sac_target_is_the_soft_bellman_equation():
     state = linear_state(sac, gamma=0.5, alpha=0.2)
-    still = linear("trunk", [[0.0, 0.0]], [0.0, 0.0])  # mean 0, log σ = 0
+    zero = linear("trunk", [[0.0, 0.0]], [0.0, 0.0])  # mean 0, log σ = 0
     state = dataclasses.replace(
         state,
-        actor=dataclasses.replace(state.actor, params=still),
+        actor=dataclasses.replace(state.actor, params=zero),
         target=(Q, SEVEN),
     )
-    batch = replayed(
+    batch = transitions(
         reward=[1.0, 2.0], next_obs=[[1.0], [5.0]], terminated=[False, False]
     )
     got = sac.target(state, batch, jnp.zeros((2, 1)))
@@ -103,9 +105,9 @@ def test_sac_target_is_the_soft_bellman_equation():
     np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
-def test_the_critics_loss_sums_squared_errors_of_the_ensemble():
+def test_q_loss_sums_the_mean_squared_errors_of_all_critics():
     module = linear_state(ddpg).networks.critic
-    batch = replayed(obs=[[1.0], [2.0]], action=[[0.5], [1.0]])
+    batch = transitions(obs=[[1.0], [2.0]], action=[[0.5], [1.0]])
     loss, info = critics.q_loss((Q, SEVEN), batch, jnp.array([3.0, 10.0]), module)
     # Q₁: 2 + 2 + 1 = 5, 4 + 4 + 1 = 9    errors 2, −1    mean square 2.5
     # Q₂: 7, 7                            errors 4, −3    mean square 12.5
@@ -115,20 +117,20 @@ def test_the_critics_loss_sums_squared_errors_of_the_ensemble():
 
 
 @pytest.mark.parametrize("algo", [ddpg, td3], ids=["ddpg", "td3"])
-def test_the_deterministic_actor_climbs_the_first_critic(algo):
+def test_deterministic_actor_loss_is_minus_the_first_critic(algo):
     state = linear_state(algo)
-    batch = replayed(obs=[[1.0], [3.0]])
+    batch = transitions(obs=[[1.0], [3.0]])
     loss, _ = algo.actor_loss(HALF, (Q, SEVEN), batch, state.networks)
     # −mean(2·1 + 4·0.5 + 1, 2·3 + 4·0.5 + 1) = −(5 + 9)/2
     np.testing.assert_allclose(loss, -7.0, rtol=1e-6)
 
 
-def test_sac_actor_loss_weighs_entropy_against_the_lowest_critic():
+def test_sac_actor_loss_is_entropy_minus_the_lowest_critic():
     state = linear_state(sac)
-    still = linear("trunk", [[0.0, 0.0]], [0.0, 0.0])
-    batch = replayed(obs=[[1.0], [5.0]])
+    zero = linear("trunk", [[0.0, 0.0]], [0.0, 0.0])
+    batch = transitions(obs=[[1.0], [5.0]])
     loss, info = sac.actor_loss(
-        still, (Q, SEVEN), jnp.log(0.2), batch, jnp.zeros((2, 1)), state.networks
+        zero, (Q, SEVEN), jnp.log(0.2), batch, jnp.zeros((2, 1)), state.networks
     )
     # row 0: 0.2·(−0.9189385) − min(3, 7)     row 1: 0.2·(−0.9189385) − min(11, 7)
     np.testing.assert_allclose(loss, -0.2 * 0.9189385 - 5, rtol=1e-6)
@@ -143,15 +145,15 @@ def test_sac_temperature_loss_by_hand():
 
 
 @pytest.mark.parametrize(("log_prob", "rises"), [(5.0, True), (-5.0, False)])
-def test_the_temperature_rises_while_entropy_is_below_its_target(log_prob, rises):
-    slope = jax.grad(lambda x: sac.entropy_loss(x, jnp.array([log_prob]), -1.0)[0])(0.0)
-    assert (slope < 0) == rises
+def test_sac_temperature_rises_when_entropy_is_below_its_target(log_prob, rises):
+    grad = jax.grad(lambda x: sac.entropy_loss(x, jnp.array([log_prob]), -1.0)[0])(0.0)
+    assert (grad < 0) == rises
 
 
 def test_vpg_actor_loss_by_hand():
     state = linear_state(vpg, COIN)
     params = linear("logits", [[0.0, 0.0]], [math.log(0.75), math.log(0.25)])
-    batch = replayed(action=[0, 1])
+    batch = transitions(action=[0, 1])
     loss, _ = vpg.actor_loss(params, state.networks, batch, jnp.array([2.0, -1.0]))
     # −(2 log 0.75 − log 0.25)/2
     expected = -(2 * math.log(0.75) - math.log(0.25)) / 2
@@ -162,7 +164,7 @@ def test_trpo_surrogate_and_kl_by_hand():
     state = linear_state(trpo, COIN)
     params = linear("logits", [[0.0, 0.0]], [math.log(0.75), math.log(0.25)])
     old = Categorical(jnp.log(jnp.full((2, 2), 0.5)))
-    batch = replayed(action=[0, 1])
+    batch = transitions(action=[0, 1])
     gain, kl = trpo.surrogate(
         params, state.networks, batch, old, jnp.array([2.0, -1.0])
     )
@@ -203,12 +205,13 @@ def test_ppo_entropy_bonus_by_hand():
     np.testing.assert_allclose(info["LossPi"], -1.0, rtol=1e-6)
 
 
-def test_the_value_loss_by_hand():
+def test_value_loss_by_hand():
     module = linear_state(vpg).networks.critic
     params = linear("trunk", [[2.0]], [1.0])
-    sample = critics.Labelled(jnp.array([[1.0], [2.0]]), jnp.array([0.0, 6.0]))
+    obs, target = jnp.array([[1.0], [2.0]]), jnp.array([0.0, 6.0])
+    loss, _ = critics.value_loss(params, obs, target, module)
     # V = 3, 5    errors 3, −1    mean square 5
-    np.testing.assert_allclose(critics.value_loss(params, sample, module)[0], 5.0)
+    np.testing.assert_allclose(loss, 5.0)
 
 
 def check_gradient(loss, params):
@@ -224,7 +227,7 @@ def check_gradient(loss, params):
         )
 
 
-def test_gradients_of_all_losses_are_right():
+def test_gradients_of_all_losses_match_finite_differences():
     with jax.enable_x64(True):
         key = jax.random.key(0)
         draws = jax.random.normal(key, (16, 2))
@@ -246,7 +249,7 @@ def test_gradients_of_all_losses_are_right():
             loss = trpo.surrogate if algo is trpo else algo.actor_loss
             check_gradient(lambda p, f=loss, a=actor_args: f(p, *a)[0], params)
             if algo in (vpg, trpo, ppo):
-                args = (critics.Labelled(batch.obs, advantage), networks.critic)
+                args = (batch.obs, advantage, networks.critic)
                 critic_loss = critics.value_loss
             else:
                 args = (batch, advantage, networks.critic)

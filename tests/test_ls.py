@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,8 +12,11 @@ from test_train import train
 
 from jaxrl.cli import doctor
 from jaxrl.cli.main import main
-from jaxrl.runs import directory, failures, reading
+from jaxrl.errors import UserError
+from jaxrl.runs import directory, failures, reading, status
+from jaxrl.runs.status import Status
 from jaxrl.training import loop
+from jaxrl.training import train as training
 
 
 def listed(capsys, *words):
@@ -44,30 +48,79 @@ def test_a_run_is_listed_with_what_has_become_of_it(tmp_path, monkeypatch, capsy
     assert listed(capsys, finished)[str(finished)]["state"] == "finished"
 
 
-def test_a_run_of_a_grid_that_failed_to_begin_is_listed_too(tmp_path, capsys):
+def test_a_run_of_a_grid_that_failed_to_start_is_listed_too(tmp_path, capsys):
     group = tmp_path / "g" / "g_a"
     group.mkdir(parents=True)
-    for seed, printed in enumerate(["jaxrl: no such thing\n", TRACEBACK, ""]):
+    for seed in range(4):
         (group / f"g_a_s{seed}.yaml").write_text("seed: 0\n")
-        (group / f"g_a_s{seed}.txt").write_text(printed)
+    error = RuntimeError("boom\nsecond line")
+    for seed, ended in enumerate((UserError("x"), error, KeyboardInterrupt())):
+        outcome = status.outcome_file(group / f"g_a_s{seed}")
+        status.write(outcome, Status.from_error(ended))
     states = {str(group / f"g_a_s{seed}"): "failed" for seed in (0, 1)}
     for words in [tmp_path], [tmp_path / "g*", group]:
         found = listed(capsys, *words)
         assert {path: one["state"] for path, one in found.items()} == states
-    assert failures.cause(group / "g_a_s1") == "RuntimeError: boom second line"
+    reason = failures.failure_reason(group / "g_a_s1")
+    assert reason == "RuntimeError: boom second line"
     begun = train(tmp_path, "ppo", "CartPole-v1").directory
     assert [*listed(capsys, tmp_path)] == sorted([*states, str(begun)])
 
 
-TRACEBACK = """\
-Traceback (most recent call last):
-  File "x.py", line 1, in <module>
-RuntimeError: boom
-second line
-"""
+def test_the_steps_of_a_run_do_not_exceed_its_total(tmp_path, capsys):
+    """An on-policy run fills its last epoch; an off-policy run need not."""
+    run = train(tmp_path, "ppo", "CartPole-v1", steps=100).directory
+    one = listed(capsys, run)[str(run)]
+    assert (one["steps"], one["total_steps"]) == (128, 128)
+    run = train(tmp_path, "sac", "Pendulum-v1", steps=100).directory
+    one = listed(capsys, run)[str(run)]
+    assert (one["steps"], one["total_steps"]) == (100, 100)
+    assert one["state"] == "finished"
 
 
-def stop(training):
+def test_a_run_interrupted_in_its_first_epoch_shows_its_steps_and_age(tmp_path, capsys):
+    def interrupt(under_way):
+        collect(under_way)
+        if under_way.setup.progress.env_steps == 20:
+            signal.raise_signal(signal.SIGUSR1)
+
+    collect = loop.collect
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "collect", interrupt)
+        run = train(tmp_path, "ppo", "CartPole-v1").directory
+    old = time.time() - 7300
+    for name in ("config.yaml", "progress.csv"):
+        os.utime(run / name, (old, old))
+    one = listed(capsys, run)[str(run)]
+    assert (one["state"], one["steps"]) == ("interrupted", 20)
+    assert one["age"] < 600
+    known = reading.record(run).status
+    assert (known.signal, known.exit_code) == ("SIGUSR1", 128 + signal.SIGUSR1)
+    assert (known.attempt, known.total_steps) == (1, 128)
+    training.resume(run, screen=False)
+    assert listed(capsys, run)[str(run)]["state"] == "finished"
+    assert reading.record(run).status.attempt == 2
+
+
+def test_a_killed_run_is_recognised_by_its_status_and_its_lock(tmp_path, capsys):
+    words = ["ppo", "--env", "CartPole-v1", "--out", str(tmp_path), "--exp_name", "x"]
+    words += ["--steps_per_epoch", "64", "--minibatches", "1", "--epochs", "100000"]
+    command = [sys.executable, "-m", "jaxrl", "train", *words]
+    run = tmp_path / "x" / "x_s0"
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        while not (run / "progress.csv").exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        known = reading.record(run).status
+        assert (known.state, known.pid) == ("running", process.pid)
+        assert listed(capsys, run)[str(run)]["state"] == "running"
+        process.kill()
+    assert listed(capsys, run)[str(run)]["state"] == "interrupted"
+    assert reading.record(run).status.state == "running"  # it could not say more
+    assert "killed" in failures.failure_reason(run)
+
+
+def stop(_):
     raise KeyboardInterrupt
 
 
@@ -89,7 +142,7 @@ def test_the_table_can_be_read(tmp_path, monkeypatch, capsys):
     (path / "config.yaml").rename(path / "kept.yaml")
     (path / "config.yaml").write_text("{")
     old = time.time() - 7300
-    for name in ("config.yaml", "progress.csv"):
+    for name in ("config.yaml", "progress.csv", "status.json"):
         os.utime(path / name, (old, old))
     assert main(["ls"]) == 0
     row = capsys.readouterr().out.splitlines()[1]

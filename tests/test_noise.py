@@ -1,4 +1,4 @@
-"""Noise that goes with its transition, and is as good as any other."""
+"""Noise that depends on the key and the transition only."""
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +39,7 @@ def test_columns_are_uncorrelated(key):
     np.testing.assert_allclose(correlation, np.eye(4), atol=4 / 141)
 
 
-def test_the_draws_of_like_transitions_are_uncorrelated(key):
+def test_draws_of_similar_transitions_are_uncorrelated(key):
     # Two batches that differ by the last bit of every reward.
     batch = transitions(20_000)
     near = batch._replace(reward=jnp.nextafter(batch.reward, jnp.inf))
@@ -47,7 +47,7 @@ def test_the_draws_of_like_transitions_are_uncorrelated(key):
     np.testing.assert_allclose(np.corrcoef(pair)[0, 1], 0, atol=4 / 141)
 
 
-def test_draws_follow_their_transitions_through_a_shuffle(key):
+def test_shuffling_a_batch_shuffles_its_draws(key):
     batch = transitions(64)
     order = jax.random.permutation(key, 64)
     shuffled = normal(key, take(batch, order), 2)
@@ -55,26 +55,26 @@ def test_draws_follow_their_transitions_through_a_shuffle(key):
 
 
 @pytest.mark.parametrize("cut", [1, 32, 50])
-def test_parts_of_a_batch_draw_what_the_whole_draws(cut, key):
+def test_splitting_a_batch_does_not_change_its_draws(cut, key):
     batch = transitions(64)
     parts = [take(batch, slice(0, cut)), take(batch, slice(cut, 64))]
     drawn = jnp.concatenate([normal(key, part, 2) for part in parts])
     np.testing.assert_array_equal(drawn, normal(key, batch, 2))
 
 
-def test_no_two_transitions_of_a_batch_share_a_draw(key):
+def test_different_transitions_have_different_draws(key):
     draws = normal(key, transitions(1000), 1)
     assert len(np.unique(draws)) == 1000
 
 
-def test_equal_transitions_share_their_draws(key):
+def test_equal_transitions_have_equal_draws(key):
     twice = take(transitions(1), jnp.zeros(2, int))
     first, second = normal(key, twice, 3)
     np.testing.assert_array_equal(first, second)
     assert len(np.unique(first)) == 3
 
 
-def test_another_key_draws_anew(key):
+def test_another_key_gives_other_draws(key):
     batch = transitions(1000)
     other = normal(jax.random.key(1), batch, 1)[:, 0]
     draws = normal(key, batch, 1)[:, 0]
@@ -98,7 +98,7 @@ def test_one_bit_of_any_field_changes_the_fingerprint(field, key):
     assert (noise.fingerprint(many) != noise.fingerprint(one)).all()
 
 
-def test_equal_numbers_in_another_field_or_place_are_another_transition():
+def test_fingerprint_depends_on_the_order_of_the_numbers():
     def one(obs, action, reward, next_obs):
         rows = [jnp.array([x]) for x in (obs, action, reward, next_obs)]
         return Transition(*rows, jnp.zeros(1, bool), jnp.zeros(1, bool))
@@ -113,7 +113,7 @@ def test_equal_numbers_in_another_field_or_place_are_another_transition():
 
 
 @pytest.mark.parametrize("low", [0.0, -1.0])
-def test_transitions_of_whole_numbers_do_not_share_fingerprints(low):
+def test_transitions_of_small_integers_have_different_fingerprints(low):
     # Of 0, 1 and −1 only the upper nine bits differ, as on a board or in a one-hot.
     bits = (np.arange(4096)[:, None] >> np.arange(12)[None]) & 1  # [4096, 12]
     obs = jnp.where(jnp.asarray(bits, bool), 1.0, low)
@@ -122,7 +122,7 @@ def test_transitions_of_whole_numbers_do_not_share_fingerprints(low):
     assert len(np.unique(noise.fingerprint(batch))) == 4096
 
 
-def test_draws_are_double_in_double_precision(key):
+def test_draws_are_float64_with_x64_enabled(key):
     with jax.enable_x64(True):
         batch = transitions(2000)
         assert batch.obs.dtype == jnp.float64

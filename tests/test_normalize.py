@@ -1,4 +1,4 @@
-"""Running moments against those of all samples pooled."""
+"""Running moments against those of all samples together."""
 
 from functools import partial
 
@@ -32,7 +32,7 @@ def merged(batches: jax.Array) -> Moments:
 
 
 @shapes
-def test_merged_moments_are_those_of_all_samples_pooled(shape, key):
+def test_merged_moments_equal_those_of_all_samples(shape, key):
     batches = samples(key, shape)
     got, pool = merged(batches), np.asarray(batches, np.float64)
     assert got.batches == 4
@@ -59,7 +59,7 @@ def test_batches_of_different_sizes_weigh_the_same():
 
 
 @shapes
-def test_two_learners_merge_like_one(shape, key):
+def test_two_learners_merge_to_the_moments_of_one(shape, key):
     batches = samples(key, shape)
     old, batch = merged(batches[:3]), batches[3]  # [8, 2, *shape]
     halves = jnp.stack([batch[:, :1], batch[:, 1:]])
@@ -82,7 +82,7 @@ def test_moments_keep_their_dtypes_and_strong_types(shape, key):
 
 
 @shapes
-def test_moments_of_no_batch_change_nothing(shape, key):
+def test_initial_moments_leave_samples_unchanged(shape, key):
     x = samples(key, shape)[0]
     got = normalize.standardize(Moments.zero(*shape), x)
     np.testing.assert_allclose(got, x, rtol=1e-6)
@@ -107,40 +107,40 @@ def test_restore_undoes_standardize(shape, key):
     np.testing.assert_allclose(normalize.standardize(moments, back), x, rtol=1e-4)
 
 
-def test_an_observation_is_cut_at_ten_deviations():
+def test_observations_are_clipped_at_ten_standard_deviations():
     moments = Moments(jnp.array(1), jnp.array([1.0, 0.0]), jnp.array([4.0, 1.0]))
     obs = jnp.array([[5.0, -3.0], [22.0, -11.0], [1e6, -1e6]])
     # (5 − 1)/2 = 2 and −3;  (22 − 1)/2 = 10.5 and −11 are beyond
-    got = normalize.observation(moments, obs)
+    got = normalize.normalize_obs(moments, obs)
     np.testing.assert_allclose(got, [[2, -3], [10, -10], [10, -10]], rtol=1e-6)
 
 
 def test_a_constant_observation_becomes_zero_and_not_nan():
     moments = normalize.merge(Moments.zero(2), jnp.full((4, 2), 7.0), identity)
-    got = normalize.observation(moments, jnp.full((4, 2), 7.0))
+    got = normalize.normalize_obs(moments, jnp.full((4, 2), 7.0))
     np.testing.assert_array_equal(got, np.zeros((4, 2)))
 
 
-def test_a_batch_is_seen_with_both_its_observations_normalised(key):
+def test_normalize_batch_changes_obs_and_next_obs_only(key):
     batch = fake_batch(algos.get("sac"), key)
     moments = normalize.merge(Moments.zero(SPEC.obs_size), batch.obs, identity)
-    got = normalize.observations(moments, batch)
+    got = normalize.normalize_batch(moments, batch)
     for name in ("obs", "next_obs"):
-        want = normalize.observation(moments, getattr(batch, name))
+        want = normalize.normalize_obs(moments, getattr(batch, name))
         np.testing.assert_array_equal(getattr(got, name), want)
         assert np.abs(getattr(got, name) - getattr(batch, name)).max() > 0.01
     for name in ("action", "reward", "terminated", "truncated"):
         assert getattr(got, name) is getattr(batch, name)
 
 
-def test_none_normalises_nothing(key):
+def test_none_in_place_of_moments_changes_nothing(key):
     batch = fake_batch(algos.get("sac"), key)
     assert normalize.merge(None, batch.obs, identity) is None
     for function in (
         normalize.standardize,
         normalize.restore,
-        normalize.observation,
+        normalize.normalize_obs,
     ):
         assert function(None, batch.obs) is batch.obs
-    for x, y in zip(normalize.observations(None, batch), batch, strict=True):
+    for x, y in zip(normalize.normalize_batch(None, batch), batch, strict=True):
         assert x is y

@@ -23,7 +23,9 @@ specs = pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS.keys())
 
 def flat_policy(spec: EnvSpec, key: jax.Array) -> tuple:
     """A small policy of a vector θ on five observations, and θ."""
-    actor = nets.stochastic(spec, ppo.Config(hidden=(4,), initializer="uniform")).actor
+    actor = nets.actor_critic_networks(
+        spec, ppo.Config(hidden=(4,), initializer="uniform")
+    ).actor
     obs_key, params_key = jax.random.split(key)
     obs = jax.random.normal(obs_key, (5, spec.obs_size))
     theta, unravel = ravel_pytree(actor.init(params_key, obs))
@@ -88,7 +90,7 @@ def test_one_conjugate_gradient_step_by_hand():
     np.testing.assert_allclose(got, [0.5, 0.5])
 
 
-def test_conjugate_gradients_of_nothing_are_zeros():
+def test_conjugate_gradients_of_zero_are_zero():
     matrix, b = positive_definite(0, size=4)
     np.testing.assert_array_equal(conjugate(matrix, 0 * b, steps=10), np.zeros(4))
 
@@ -118,18 +120,18 @@ def adam_path(tx: optax.GradientTransformation, gradients: list) -> np.ndarray:
     return np.array(path)
 
 
-def test_clipped_adam_takes_the_steps_of_the_cut_gradients():
-    # Adam's first step hides the length of a gradient; its second shows it. The norm
-    # is that of all leaves: (3, 4) has 5 and is cut to (0.6, 0.8), (0.3, 0.4) is not.
-    long, short, cut = (3.0, 4.0), (0.3, 0.4), (0.6, 0.8)
+def test_clipped_adam_equals_adam_on_clipped_gradients():
+    # Adam's first step does not depend on the gradient's norm; its second does. The
+    # norm is over all leaves: (3, 4) has 5 and is clipped, (0.3, 0.4) is not.
+    long, short, clipped = (3.0, 4.0), (0.3, 0.4), (0.6, 0.8)
     got = adam_path(optim.clipped_adam(0.1, 1.0), [long, short])
-    want = adam_path(optax.adam(0.1), [cut, short])
-    uncut = adam_path(optax.adam(0.1), [long, short])
+    want = adam_path(optax.adam(0.1), [clipped, short])
+    unclipped = adam_path(optax.adam(0.1), [long, short])
     np.testing.assert_allclose(got, want, rtol=1e-5)
-    assert np.abs(got[1] - uncut[1]).min() > 1e-3
+    assert np.abs(got[1] - unclipped[1]).min() > 1e-3
 
 
-def test_clipped_adam_cuts_nothing_at_infinity():
+def test_clipped_adam_with_an_infinite_norm_equals_adam():
     gradients = [(3000.0, 4000.0), (0.0, 0.4), (0.0, 0.0)]
     got = adam_path(optim.clipped_adam(0.1, float("inf")), gradients)
     want = adam_path(optax.adam(0.1), gradients)
@@ -138,16 +140,16 @@ def test_clipped_adam_cuts_nothing_at_infinity():
 
 def test_clipped_adam_accepts_traced_settings():
     def step(lr: jax.Array, norm: jax.Array) -> jax.Array:
-        tx, slope = optim.clipped_adam(lr, norm), jnp.ones(1)
-        return tx.update(slope, tx.init(slope))[0]
+        tx, grad = optim.clipped_adam(lr, norm), jnp.ones(1)
+        return tx.update(grad, tx.init(grad))[0]
 
-    # Adam's first step is the learning rate, whatever the slope.
+    # Adam's first step is the learning rate, whatever the gradient.
     got = jax.vmap(step)(jnp.array([0.1, 0.2]), jnp.array([1.0, jnp.inf]))
     np.testing.assert_allclose(got, [[-0.1], [-0.2]], rtol=1e-5)
 
 
 def pull(params: jax.Array, part: jax.Array, weight: float = 1.0) -> tuple:
-    """½ w (θ − part)², whose slope is w (θ − part); the aux is the distance."""
+    """½ w (θ − part)², whose gradient is w (θ − part); the aux is the distance."""
     distance = params - part
     return 0.5 * weight * distance**2, jnp.abs(distance)
 
@@ -155,50 +157,50 @@ def pull(params: jax.Array, part: jax.Array, weight: float = 1.0) -> tuple:
 def test_descend_makes_one_step_and_returns_the_aux():
     net = optim.create(jnp.array(1.0), HALF)
     moved, distance = optim.descend(net, HALF, pull, 3.0, 0.5, pmean=identity)
-    # slope 0.5·(1 − 3) = −1, so θ = 1 + 0.5·1; the aux is of the old θ, |1 − 3|
+    # gradient 0.5·(1 − 3) = −1, so θ = 1 + 0.5·1; the aux is of the old θ, |1 − 3|
     np.testing.assert_allclose(moved.params, 1.5)
     np.testing.assert_allclose(distance, 2.0)
 
 
-def test_descend_keeps_the_optimisers_memory():
+def test_descend_keeps_the_optimisers_state():
     tx = optax.sgd(0.5, momentum=0.5)
     net = optim.create(jnp.array(0.0), tx)
     for _ in range(2):
         net, _ = optim.descend(net, tx, pull, 4.0, pmean=identity)
-    # slope −4: trace −4, θ = 2;  slope −2: trace −2 + 0.5·(−4) = −4, θ = 4
+    # gradient −4: trace −4, θ = 2;  gradient −2: trace −2 + 0.5·(−4) = −4, θ = 4
     np.testing.assert_allclose(net.params, 4.0)
 
 
-def test_learners_descend_along_the_mean_of_their_gradients():
+def test_learners_step_along_the_mean_of_their_gradients():
     net = optim.create(jnp.array(1.0), HALF)
 
-    def learn(part: jax.Array) -> jax.Array:
+    def step(part: jax.Array) -> jax.Array:
         return optim.descend(net, HALF, pull, part, pmean=pmean)[0].params
 
-    got = jax.vmap(learn, axis_name="learner")(jnp.array([3.0, 7.0]))
-    # slopes −2 and −6 have the mean −4: both stand at 1 + 0.5·4
+    got = jax.vmap(step, axis_name="learner")(jnp.array([3.0, 7.0]))
+    # gradients −2 and −6 have the mean −4: both move to 1 + 0.5·4
     np.testing.assert_allclose(got, [3.0, 3.0])
 
 
-def in_halves(net: optim.Net, tx, part: float, when: bool) -> tuple[optim.Net, tuple]:
-    slope = optim.slope(net, pull, part, when=jnp.array(when))
-    return optim.step(net, tx, slope[0], when=jnp.array(when)), slope
+def masked_descent(net: optim.Net, tx, part: float, active: bool) -> tuple:
+    grad, aux = optim.masked_grad(net, pull, part, active=jnp.array(active))
+    return optim.masked_step(net, tx, grad, active=jnp.array(active)), (grad, aux)
 
 
-def test_slope_and_step_are_a_descent():
+def test_an_active_masked_step_equals_a_descent():
     tx = optax.adam(0.1)
     net = optim.create(jnp.array(1.0), tx)
-    got, (slope, distance) = in_halves(net, tx, 4.0, when=True)
+    got, (grad, distance) = masked_descent(net, tx, 4.0, active=True)
     want, aux = optim.descend(net, tx, pull, 4.0, pmean=identity)
-    assert (slope, distance) == (-3.0, aux)
+    assert (grad, distance) == (-3.0, aux)
     for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-6)
 
 
-def test_slope_and_step_leave_a_net_that_may_not_go():
+def test_an_inactive_masked_step_leaves_the_net_unchanged():
     tx = optax.adam(0.1)
     net = optim.create(jnp.array(1.0), tx)
-    got, slope = in_halves(net, tx, 4.0, when=False)
-    assert slope == (0.0, 0.0)
+    got, grad_and_aux = masked_descent(net, tx, 4.0, active=False)
+    assert grad_and_aux == (0.0, 0.0)
     for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(net), strict=True):
         np.testing.assert_array_equal(x, y)

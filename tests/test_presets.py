@@ -1,4 +1,4 @@
-"""Spinning Up's settings, by its own numbers."""
+"""Presets, against the numbers of the libraries they are named after."""
 
 import jax
 import pytest
@@ -25,8 +25,13 @@ SPINUP = {
     | {"target_noise": 0.2, "noise_clip": 0.5, "policy_delay": 2},
     "sac": OFF_POLICY | {"lr": 1e-3, "alpha": 0.2, "learn_alpha": False},
 }
-FRESH = {"steps_per_epoch": 4000, "epochs": 50, "max_ep_len": 1000, "save_freq": 10}
-REPLAYED = {
+ON_POLICY_DATA = {
+    "steps_per_epoch": 4000,
+    "epochs": 50,
+    "max_ep_len": 1000,
+    "save_freq": 10,
+}
+OFF_POLICY_DATA = {
     "steps_per_epoch": 4000,
     "epochs": 100,
     "max_ep_len": 1000,
@@ -41,16 +46,16 @@ REPLAYED = {
 
 
 @pytest.mark.parametrize("name", algos.NAMES)
-def test_spinup_has_the_numbers_of_spinning_up(name):
+def test_preset_spinup_equals_spinning_ups_defaults(name):
     config, data = preset("spinup", name)
     assert vars(config).items() >= SPINUP[name].items()
-    expected = FRESH if name in ("vpg", "trpo", "ppo") else REPLAYED
+    expected = ON_POLICY_DATA if name in ("vpg", "trpo", "ppo") else OFF_POLICY_DATA
     assert vars(data).items() >= expected.items()
 
 
 @algorithms
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_can_be_trained_with(algo, name, key):
+def test_every_preset_can_be_trained(algo, name, key):
     config, _ = preset(name, algo.__name__.rpartition(".")[2])
     state = algo.init(key, SPEC, config)
     lead = (40, 1) if is_on_policy(algo) else (100,)

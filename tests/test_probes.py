@@ -1,4 +1,4 @@
-"""Environments with known answers, solved by every algorithm."""
+"""Environments with known solutions, solved by every algorithm."""
 
 import jax
 import jax.numpy as jnp
@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from support import algorithms, is_on_policy
 
-from jaxrl.envs.pure import PROBES
+from jaxrl.envs.jax import PROBES
 from jaxrl.maths import critics, normalize
 from jaxrl.training import fused
 from jaxrl.types import Discrete, OffPolicy, OnPolicy
 
 GAMMA = 0.9
-# What V or Q of the greedy action must be, and that action, at each observation.
+# By observation: V or Q of the greedy action, and that action.
 VALUES = {
     "constant": {0: 1},
-    "seen": {-1: -1, 1: 1},
-    "later": {0: GAMMA, 1: 1},
+    "observed": {-1: -1, 1: 1},
+    "delayed": {0: GAMMA, 1: 1},
     "chosen": {},
     "both": {},
 }
@@ -27,12 +27,12 @@ probes = pytest.mark.parametrize("probe", PROBES)
 
 
 def settings(algo):
-    """Large steps and small networks: the problems are tiny."""
+    """High learning rates and small networks, because the problems are tiny."""
     names = algo.Config.__dataclass_fields__
     config = {"hidden": (32,), "gamma": GAMMA, "tau": 0.05, "minibatches": 4}
     config |= dict.fromkeys(("pi_lr", "vf_lr", "q_lr", "lr"), 0.003)
     if is_on_policy(algo):
-        if "minibatches" not in names:  # one step an update may be a long one
+        if "minibatches" not in names:  # VPG: one policy step per update
             config |= {"pi_lr": 1e-2}
         data = OnPolicy(steps_per_epoch=256, num_envs=8, epochs=100)
     else:
@@ -56,33 +56,33 @@ def solve(algo, env):
 
 
 def value(algo, state, obs):
-    seen = normalize.observation(state.obs_norm, obs)
+    norm_obs = normalize.normalize_obs(state.obs_norm, obs)
     if is_on_policy(algo):
-        output = state.networks.critic.apply(state.critic.params, seen)
+        output = state.networks.critic.apply(state.critic.params, norm_obs)
         return normalize.restore(state.return_norm, output)
     action, module = algo.act(state, obs), state.networks.critic
-    return critics.q(state.critic.params, module, seen, action).min(axis=0)
+    return critics.q(state.critic.params, module, norm_obs, action).min(axis=0)
 
 
 @algorithms
 @probes
-def test_a_probe_is_solved(algo, probe):
+def test_every_algorithm_solves_the_probe(algo, probe):
     state, history = solve(algo, PROBES[probe])
-    for place, expected in VALUES[probe].items():
-        got = value(algo, state, jnp.full((1, 1), float(place)))
+    for obs, expected in VALUES[probe].items():
+        got = value(algo, state, jnp.full((1, 1), float(obs)))
         np.testing.assert_allclose(got, expected, atol=0.1)
-    for place, expected in ACTIONS.get(probe, {}).items():
-        got = algo.act(state, jnp.full((1, 1), float(place)))
+    for obs, expected in ACTIONS.get(probe, {}).items():
+        got = algo.act(state, jnp.full((1, 1), float(obs)))
         np.testing.assert_allclose(got, expected, atol=0.15)
     assert history["EpLen"][-1] == PROBES[probe].length
 
 
 @algorithms
 @pytest.mark.parametrize("probe", CHOICES)
-def test_a_discrete_probe_is_solved(algo, probe):
+def test_on_policy_algorithms_solve_the_discrete_probe(algo, probe):
     if not is_on_policy(algo):
-        pytest.skip("acts in a Box only")
+        pytest.skip("supports Box actions only")
     state, history = solve(algo, PROBES[probe]._replace(action=Discrete(2)))
-    for place, expected in CHOICES[probe].items():
-        assert algo.act(state, jnp.full((1,), float(place))) == expected
+    for obs, expected in CHOICES[probe].items():
+        assert algo.act(state, jnp.full((1,), float(obs))) == expected
     assert history["EpRet"][-1] > -0.1  # of at most 0; guessing gets -0.5

@@ -4,6 +4,7 @@ import base64
 import json
 import math
 import re
+import signal
 import struct
 
 import browser
@@ -12,7 +13,8 @@ import pytest
 from test_show import log, write_run
 
 from jaxrl.cli.main import main
-from jaxrl.runs import failures, reading
+from jaxrl.runs import status
+from jaxrl.runs.status import Status
 from jaxrl.show import page, report
 
 
@@ -32,7 +34,8 @@ def sweep(root):
             settings |= {"steps": 5000}
             name = f"v{i}"
             path = write_run(root, name, seed, curve_of(returns), **settings)
-    (path / reading.FAILURE).write_text("LossPi is not a number\n")
+    failed = Status(state="failed", reason="LossPi is not a number")
+    status.write(path / status.FILE, failed)
     return path
 
 
@@ -107,25 +110,27 @@ def test_equal_curves_are_kept_once(tmp_path):
 def test_what_failed_is_told_with_its_cause(tmp_path):
     sweep(tmp_path)
     cut = tmp_path / "v0" / "v0_s0"
-    failures.printed_by(cut).write_text(
-        "epoch 1\nstopped by SIGTERM and saved; go on with\n"
-    )
-    failures.printed_by(tmp_path / "v1" / "v1_s0").write_text("epoch 1\nepoch 2\n")
+    status.write(cut / status.FILE, Status.from_signal(signal.SIGTERM))
+    killed = tmp_path / "v2" / "v2_s0"
+    status.write(killed / status.FILE, Status(state="running"))
     starting = tmp_path / "v8" / "v8_s0"
     starting.parent.mkdir()
     starting.with_suffix(".yaml").write_text("algo: ppo")
-    failures.printed_by(starting).write_text("")
     absent = tmp_path / "v9" / "v9_s0"
     absent.parent.mkdir()
     absent.with_suffix(".yaml").write_text("algo: ppo")
-    failures.printed_by(absent).write_text("jaxrl: there is no environment Nope-v0\n")
+    failed = Status(state="failed", reason="there is no environment Nope-v0")
+    status.write(status.outcome_file(absent), failed)
     causes = {
         run["name"]: (run["state"], run["cause"]) for run in told(tmp_path)["runs"]
     }
     assert causes["v3_s1"] == ("failed", "LossPi is not a number")
-    assert causes["v0_s0"][1] == "stopped by SIGTERM and saved"
+    assert causes["v0_s0"][0] == "interrupted"
+    assert "SIGTERM" in causes["v0_s0"][1]
     assert causes["v9_s0"] == ("failed", "there is no environment Nope-v0")
-    assert causes["v1_s0"] == ("interrupted", "")  # it was killed in mid-sentence
+    assert causes["v2_s0"][0] == "interrupted"
+    assert "killed" in causes["v2_s0"][1]
+    assert causes["v1_s0"] == ("interrupted", "")  # nothing is known of it
     assert "v8_s0" not in causes
 
 
@@ -183,7 +188,7 @@ def evil_run(root):
     config = (path / "config.yaml").read_text()
     config = config.replace("exp_name: evil", f"exp_name: {json.dumps(EVIL)}")
     (path / "config.yaml").write_text(config)
-    (path / reading.FAILURE).write_text(EVIL)
+    status.write(path / status.FILE, Status(state="failed", reason=EVIL))
     strange = path.with_name("<img src=x onerror=caught=1>")
     path.rename(strange)
     return strange

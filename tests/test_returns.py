@@ -1,4 +1,4 @@
-"""Advantages by hand, by definition, and over two learners."""
+"""Advantages by hand, by their definition, and with two learners."""
 
 from functools import partial
 
@@ -57,7 +57,7 @@ def test_gae_bootstraps_through_truncation_but_not_termination():
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("gamma", [0.0, 0.9, 1.0])
 @pytest.mark.parametrize("lam", [0.0, 0.7, 1.0])
-def test_gae_is_the_discounted_sum_of_the_errors_of_an_episode(seed, gamma, lam):
+def test_gae_equals_the_discounted_sum_of_td_errors(seed, gamma, lam):
     batch, value, next_value = random_rollout(seed)
     got = returns.gae(batch, value, next_value, gamma, lam)
     alive = 1 - np.asarray(batch.terminated, float)
@@ -69,10 +69,10 @@ def test_gae_is_the_discounted_sum_of_the_errors_of_an_episode(seed, gamma, lam)
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("gamma", [0.0, 0.9, 1.0])
-def test_gae_of_lam_one_is_the_reward_to_go_minus_the_value(seed, gamma):
+def test_gae_with_lam_one_equals_reward_to_go_minus_value(seed, gamma):
     batch, value, next_value = random_rollout(seed)
     last = np.array(batch.terminated | batch.truncated)
-    last[-1] = True  # the rollout ends, and V(s′) stands for what would follow
+    last[-1] = True  # the rollout ends; V(s′) replaces the later rewards
     following = jnp.roll(value, -1, axis=0)  # within an episode s′ is the next s
     next_value = jnp.where(last, next_value, following)
     got = returns.gae(batch, value, next_value, gamma, lam=1.0)
@@ -82,7 +82,7 @@ def test_gae_of_lam_one_is_the_reward_to_go_minus_the_value(seed, gamma):
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
-def test_gae_of_lam_zero_is_the_error_of_one_step():
+def test_gae_with_lam_zero_equals_the_td_error():
     batch = rollout(reward=[1, 2], terminated=[0, 0], truncated=[0, 0])
     value, next_value = jnp.array([[3.0], [4.0]]), jnp.array([[4.0], [6.0]])
     got = returns.gae(batch, value, next_value, gamma=0.5, lam=0.0)
@@ -91,7 +91,7 @@ def test_gae_of_lam_zero_is_the_error_of_one_step():
 
 
 @pytest.mark.parametrize("end", ["terminated", "truncated"])
-def test_nothing_after_an_end_changes_an_advantage_before_it(end):
+def test_advantages_do_not_depend_on_later_episodes(end):
     ends = {"terminated": [0] * 6, "truncated": [0] * 6} | {end: [0, 0, 1, 0, 0, 0]}
     value = next_value = jnp.ones((6, 1))
     plain = rollout(reward=[1] * 6, **ends)
@@ -110,7 +110,7 @@ def test_a_step_that_is_terminated_and_truncated_counts_as_terminated():
     np.testing.assert_allclose(got[:, 0], [-9.0])  # 1 + 0 − 10
 
 
-def test_the_value_of_a_terminal_state_is_never_read():
+def test_the_value_of_a_terminal_state_is_not_used():
     batch = rollout(reward=[1, 1], terminated=[0, 1], truncated=[0, 0])
     value, next_value = jnp.zeros((2, 1)), jnp.array([[2.0], [jnp.inf]])
     got = returns.gae(batch, value, next_value, gamma=0.5, lam=1.0)
@@ -132,10 +132,10 @@ def test_standardize_by_hand():
     )
 
 
-# 0 and 2 have an exact mean; that of the others is off by its rounding.
+# 0 and 2 have an exact mean; that of the others is rounded.
 @pytest.mark.parametrize("value", [0.0, 2.0, 0.1, -3.3, 1000.1])
 @pytest.mark.parametrize("size", [7, 64, 2048])
-def test_equal_advantages_become_zeros(value, size):
+def test_equal_advantages_are_standardized_to_zero(value, size):
     got = returns.standardize(jnp.full((size, 1), value), identity)
     np.testing.assert_allclose(got, 0, atol=1e-3)
 

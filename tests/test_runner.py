@@ -1,7 +1,6 @@
 """Many runs at once: failures, signals, kills and a second go."""
 
 import contextlib
-import io
 import math
 import random
 import shutil
@@ -16,12 +15,12 @@ import pytest
 from test_resume import table
 
 from jaxrl.errors import UserError
-from jaxrl.experiments import runner
+from jaxrl.experiments import job as job_module
 from jaxrl.experiments.grid import Grid
+from jaxrl.experiments.job import Job
 from jaxrl.experiments.live_table import Display, Line
-from jaxrl.experiments.runner import Job
-from jaxrl.logging.terminal import Terminal
-from jaxrl.runs import reading
+from jaxrl.runs import reading, status
+from jaxrl.runs.status import Status
 
 TESTS = Path(__file__).parent
 TINY = {"hidden": "8", "steps_per_epoch": 64, "epochs": 2, "minibatches": 1}
@@ -123,43 +122,40 @@ class Ended:
         return self.returncode
 
 
-def test_the_cause_is_what_this_attempt_noted_and_no_earlier_one(tmp_path):
+def test_the_reason_of_a_failure_is_that_of_this_attempt_and_no_earlier_one(tmp_path):
     (variant,) = tiny("g").runs()
     variant.path.mkdir(parents=True)
-    job = Job.of(variant)
+    job = Job.from_variant(variant)
 
-    def cause_of_end(code):
+    def reason_of_end(code):
         job.process, job.state = Ended(code), "running"
         job.poll(0.0)
         assert job.state == "failed"
-        return job.cause
+        return job.reason
 
-    variant.output.write_text("Traceback ...\nRuntimeError: boom\nsecond line\n")
-    (variant.path / reading.FAILURE).write_text("boom second line\n")
-    assert cause_of_end(1) == "boom second line"
-    assert cause_of_end(-signal.SIGKILL) == "killed by SIGKILL"
-    job.note_output()
-    with variant.output.open("a") as output:
-        output.write("jaxrl: gamma is 2\n")
-    assert cause_of_end(2) == "gamma is 2"
+    job.note_outcome(Status(state="failed", reason="boom", exit_code=1))
+    assert reason_of_end(1) == "boom"
+    assert "SIGKILL" in reason_of_end(-signal.SIGKILL)
+    assert job.outcome.signal == "SIGKILL"
+    job.forget_outcome()
+    variant.output.write_text("jaxrl: gamma is 2\n")  # which is for people
+    assert "code 7" in reason_of_end(7)
+    assert job.outcome.exit_code == 7
 
 
-def test_a_note_on_the_way_is_no_cause_of_the_end(tmp_path):
-    (variant,) = tiny("g").runs()
-    variant.path.mkdir(parents=True)
-    job = Job.of(variant)
-    job.process, job.state = Ended(7), "running"
-    printed = io.StringIO()
-    screen = Terminal(100, stream=printed)
-    screen.note("there is no checkpoint yet")
-    screen.write({"Epoch": 1, "AverageEpRet": 1.0}, 50)
-    variant.output.write_text(printed.getvalue())
-    job.poll(0.0)
-    assert job.cause == "ended with exit code 7"
-    with variant.output.open("a") as output:
-        output.write("quit please\n")
-    job.poll(0.0)
-    assert job.cause == "quit please"
+def test_a_run_that_fails_before_it_has_a_directory_says_why_as_data(tmp_path):
+    (tmp_path / "broken_envs.py").write_text("raise RuntimeError('boom\\nhere')")
+    words = ["ppo", "--name", "g", "--env", "broken_envs:X-v0", "nowhere:X-v0"]
+    code, printed = finished_command(words)
+    assert code == 1, printed
+    root = tmp_path / "runs/g"
+    outcomes = {file.stem: status.read(file) for file in root.rglob("*_s0.json")}
+    assert {one.state for one in outcomes.values()} == {"failed"}
+    reasons = " ".join(one.reason for one in outcomes.values())
+    assert "boom here" in reasons
+    assert "nowhere" in reasons
+    for one in outcomes.values():
+        assert one.reason in printed
 
 
 def test_the_time_left_is_that_of_the_runs_that_are_left(capsys):
@@ -184,7 +180,7 @@ def test_a_stopped_run_counts_as_its_steps_and_one_that_is_over_as_whole():
     line = Line("a", "stopped", 100, "stopped by SIGINT; run again to go on", steps=30)
     assert line.done == 30
     assert line._replace(state="failed").done == 100
-    assert line._replace(cause="pruned: worse than others").done == 100
+    assert line._replace(state="pruned").done == 100
 
 
 def test_a_narrow_terminal_cuts_the_name_and_no_number(monkeypatch, capsys):
@@ -211,7 +207,8 @@ def test_a_second_go_skips_resumes_and_retries(tmp_path):
     before = (first.finished[0] / "progress.csv").stat().st_mtime_ns
     newest = reading.saved_checkpoints(first.finished[1])[-1]
     manifest = first.finished[1] / "checkpoints" / str(newest) / reading.MANIFEST
-    manifest.unlink()  # as if it had been killed before its end
+    manifest.unlink()
+    status.update(first.finished[1], state="running")  # it was killed before its end
     assert reading.record(first.finished[1]).state == "interrupted"
     second = grid.run(jobs=1, **QUIET)
     assert len(second.finished) == 2
@@ -269,17 +266,18 @@ def test_a_run_that_takes_too_long_is_saved_and_counted_as_failed(tmp_path):
 
 
 def test_one_that_cannot_save_is_killed_and_does_not_say_that_it_saved(monkeypatch):
-    monkeypatch.setattr(runner, "GRACE", 1.0)
+    monkeypatch.setattr(job_module, "GRACE", 1.0)
     deaf = "import signal, time; signal.signal(signal.SIGUSR1, signal.SIG_IGN); "
     deaf += "print('ready', flush=True); time.sleep(60)"
     (variant,) = tiny("g").runs()
-    job = Job.of(variant)
+    job = Job.from_variant(variant)
     words = [sys.executable, "-c", deaf]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "ready\n"
         job.process, job.state = process, "running"
         wait_for(lambda: job.poll(0.1) or job.state == "stopped", seconds=10)
-    assert job.cause.startswith("took longer than 0.1 s; did not save in time")
+    assert "longer than 0.1 s" in job.reason
+    assert "killed" in job.reason
 
 
 def test_one_runner_at_a_time(tmp_path):

@@ -15,9 +15,10 @@ from jaxrl.cli.main import main
 from jaxrl.errors import UserError
 from jaxrl.experiments import runner
 from jaxrl.experiments.runner import Options, Summary
-from jaxrl.experiments.search import Found, Search, run
-from jaxrl.experiments.search_file import SAMPLERS, Plan, Range, read
-from jaxrl.runs import directory, reading
+from jaxrl.experiments.search import Search, SearchResult, run
+from jaxrl.experiments.search_file import SAMPLERS, SearchRange, SearchSpec, read
+from jaxrl.runs import reading
+from jaxrl.runs.status import Attempt
 
 optuna = pytest.importorskip("optuna")
 FILE = """
@@ -85,10 +86,10 @@ def test_every_mistake_is_told_with_its_line(tmp_path, monkeypatch, capsys):
     for part in (
         "line 3: trials is 0",
         "line 4: there is no sampler 'tpee'; did you mean 'tpe'?",
-        "line 6: gamma has no range: as in {uniform: [0, 1]}; did you mean 'uniform'?",
-        "line 7: pi_lr goes from a lower to a higher number",
+        "line 6: gamma needs a range, as in {uniform: [0, 1]}; did you mean 'uniform'?",
+        "line 7: pi_lr needs a lower and then a higher number",
         "line 8: lam is 2, but must be a number in [0, 1]",
-        "line 9: hidden has no range",
+        "line 9: hidden needs a range",
         "line 10: ppo has no setting 'gama'; did you mean 'gamma'?",
         "line 12: storage is no URL of Optuna, as in sqlite:///",
         "line 11: a search tries what is in space, on this machine; slurm is for",
@@ -112,8 +113,8 @@ def test_a_grid_of_endless_ranges_and_an_absent_package_are_told_with_their_line
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main(["search", written(tmp_path, FILE.replace("random", "grid"))]) == 2
     told = capsys.readouterr().err
-    assert "line 11: pi_lr has no end of values, but the sampler grid" in told
-    assert "hidden has no end" not in told
+    assert "line 11: pi_lr: the grid sampler needs a finite range" in told
+    assert "hidden: the grid" not in told
     assert main(["search", written(tmp_path, FILE.replace("random", "gp"))]) == 2
     assert "line 8: the sampler gp needs a package: pip install torch" in (
         capsys.readouterr().err
@@ -135,7 +136,7 @@ def test_a_search_ends_with_the_best_and_a_command_and_can_go_on(
     )
     assert f"the best return is {study.best_value:.1f}" in printed
     assert main(["search", file]) == 0
-    assert "find: all 3 trials are made already\n" in capsys.readouterr().out
+    assert "all 3 trials" in capsys.readouterr().out
     assert main(["search", file, "--trials", "4"]) == 0
     assert "1 of 1 finished" in capsys.readouterr().out
     assert len(list(tmp_path.glob("runs/find/find_t*/find_t*_s0/progress.csv"))) == 4
@@ -180,7 +181,7 @@ def test_ctrl_c_before_a_trial_was_finished_asks_for_the_same_command(
     monkeypatch.setattr(runner, "run", lambda *_: stopped)
     file = written(tmp_path, FILE)
     assert main(["search", file]) == 128 + signal.SIGINT
-    assert capsys.readouterr().out == "run the same command again to go on\n"
+    assert capsys.readouterr().out == "run the same command again to continue\n"
     found = run(read(file), Options(screen=False))
     assert (found.settings, found.command) == ({}, "")
     assert found.stopped_by is signal.SIGINT
@@ -194,17 +195,19 @@ class Watched:
 
     def __init__(self, variant, returns):
         self.variant, self.returns = variant, returns
-        self.state, self.cause = "running", ""
+        self.state, self.reason = "running", ""
 
 
 @pytest.fixture
 def plan(tmp_path, monkeypatch):
     monkeypatch.setattr(Search, "_returns", lambda self, job: job.returns)
     ranges = {"gamma": {"uniform": [0.5, 0.9]}, "lam": {"uniform": [0.5, 0.9]}}
-    plan = Plan(
+    plan = SearchSpec(
         name="p",
         fixed={"algo": "ppo", "env": "CartPole-v1"},
-        space={key: Range.of(key, given) for key, given in ranges.items()},
+        space={
+            key: SearchRange.from_mapping(key, given) for key, given in ranges.items()
+        },
         out=str(tmp_path),
         trials=8,
         sampler="random",
@@ -214,53 +217,56 @@ def plan(tmp_path, monkeypatch):
 
 
 def finish(search, worth):
-    job = Watched(search.more(), None)
+    job = Watched(search.next(), None)
     job.returns = np.array([100.0, worth(job.variant.run.config)])
-    assert not search.judge(job)
+    assert not search.should_stop(job)
     job.state = "finished"
-    search.ended(job)
+    search.report(job)
 
 
-def test_the_hopeless_are_pruned_and_a_cut_trial_is_taken_up_again(plan):
+def test_a_hopeless_trial_is_pruned_and_an_interrupted_one_continued(plan):
     search = Search(plan)
     for _ in range(6):
         finish(search, lambda config: 200.0)
-    bad = Watched(search.more(), np.array([1.0, 2.0]))
+    bad = Watched(search.next(), np.array([1.0, 2.0]))
     bad.variant.path.mkdir(parents=True)
-    bad.cause = search.judge(bad)
-    assert bad.cause.startswith("pruned")
-    search.ended(bad)
-    assert reading.Record(bad.variant.path, RUN).state == "pruned"
-    with directory.locked(bad.variant.path):
-        (bad.variant.path / "config.yaml").touch()
-    assert reading.Record(bad.variant.path, RUN).state == "interrupted"  # not any more
-    cut = search.more()
+    stop = search.should_stop(bad)
+    bad.state, bad.reason = stop.state, stop.reason
+    assert bad.state == "pruned"
+    search.report(bad)
+    record = reading.Record(bad.variant.path, RUN)
+    assert record.state == "pruned"
+    assert record.status.reason == stop.reason
+    Attempt(bad.variant.path, record.status).start(0, 1)  # and killed
+    assert record.state == "interrupted"
+    assert record.status.attempt == 1
+    cut = search.next()
     again = Search(plan)
-    assert again.more() == cut  # as if the process had been killed
-    assert again.more() is None
-    assert again.found().value == 150.0
+    assert again.next() == cut  # as if the process had been killed
+    assert again.next() is None
+    assert again.result().value == 150.0
 
 
 def test_it_tells_the_setting_that_matters(plan):
     search = Search(dataclasses.replace(plan, trials=40, pruner="none"))
     for _ in range(40):
         finish(search, lambda config: 1000 * config.gamma)
-    found = search.found()
+    found = search.result()
     assert found.settings["gamma"] > 0.8
     assert found.importance["gamma"] > 2 * found.importance["lam"]
 
 
 def test_a_grid_tries_every_combination_once_and_also_after_a_kill(plan):
     ranges = {"hidden": {"choice": [[8], [8, 8]]}, "train_pi_iters": {"int": [1, 3]}}
-    space = {key: Range.of(key, given) for key, given in ranges.items()}
+    space = {key: SearchRange.from_mapping(key, given) for key, given in ranges.items()}
     plan = dataclasses.replace(plan, space=space, sampler="grid", trials=None)
     assert plan.most == 6
     assert dataclasses.replace(plan, trials=4).most == 4
     search = Search(plan)
-    tried = [search.more().run.config for _ in range(3)]
+    tried = [search.next().run.config for _ in range(3)]
     again = Search(plan)  # which takes up the three that were cut
-    tried += [again.more().run.config for _ in range(6)][3:]
-    assert again.more() is None
+    tried += [again.next().run.config for _ in range(6)][3:]
+    assert again.next() is None
     found = [(config.hidden, config.train_pi_iters) for config in tried]
     assert found == list(itertools.product([(8,), (8, 8)], [1, 2, 3]))
 
@@ -276,28 +282,28 @@ def test_a_sampler_learns_from_the_trials_or_says_what_it_needs(plan, sampler):
     search = Search(plan)
     for _ in range(16):
         finish(search, lambda config: 1000 * config.gamma)
-    assert search.found().settings["gamma"] > 0.8
-    assert search.more() is None
+    assert search.result().settings["gamma"] > 0.8
+    assert search.next() is None
 
 
 @pytest.mark.parametrize(
     ("given", "part"),
     [
         ({"int": [1, 2, 3]}, "keep has 3 numbers, but int takes the lowest and"),
-        ({"uniform": ["a", 3]}, "keep goes from a lower to a higher number"),
-        ({"log_uniform": [0, 3]}, "lower to a higher number above 0"),
+        ({"uniform": ["a", 3]}, "keep needs a lower and then a higher number"),
+        ({"log_uniform": [0, 3]}, "higher number above 0"),
     ],
 )
 def test_a_range_is_refused_with_the_rule_it_broke(given, part):
     with pytest.raises(UserError, match=part):
-        Range.of("keep", given)
+        SearchRange.from_mapping("keep", given)
 
 
 def test_no_space_is_told_and_one_with_mistakes_is_not_taken_for_none(tmp_path):
     for text, part in (
         ("", "no space; name settings"),
         ("space: {}", "no space; name settings"),
-        ("space: {keep: 5}", "find.yaml: line 3: keep has no range"),
+        ("space: {keep: 5}", "find.yaml: line 3: keep needs a range"),
     ):
         with pytest.raises(UserError, match=part):
             read(written(tmp_path, f"algo: ppo\nenv: CartPole-v1\n{text}"))
@@ -308,7 +314,7 @@ def test_what_is_fixed_is_not_searched_and_what_is_no_setting_neither(tmp_path):
     text += "  gamma: {uniform: [0.8, 0.9]}\n  gama: {choice: [1]}\n"
     with pytest.raises(UserError) as refusal:
         read(written(tmp_path, text))
-    assert "line 5: gamma stands on line 3 already" in str(refusal.value)
+    assert "line 5: gamma is already set on line 3" in str(refusal.value)
     assert "line 6: ppo has no setting 'gama'; did you mean" in str(refusal.value)
 
 
@@ -322,7 +328,7 @@ def test_an_environment_can_be_chosen_too(tmp_path):
 def test_what_is_wrong_is_refused_from_python_too(plan):
     for changes, part in (
         ({"sampler": "tpee"}, "did you mean 'tpe'?"),
-        ({"sampler": "grid"}, "gamma has no end of values"),
+        ({"sampler": "grid"}, "gamma: the grid sampler"),
         ({"trials": -1}, "trials is -1"),
         ({"trials": 0}, "trials is 0"),
         ({"trials": 2.5}, "trials is 2.5"),
@@ -350,7 +356,9 @@ def test_from_python(tmp_path):
             out=str(tmp_path),
         )
     assert not list(tmp_path.iterdir())
-    found = Found({"algo": "sac", "env": "A", "hidden": (8, 8)}, 1.0, tmp_path, {})
+    found = SearchResult(
+        {"algo": "sac", "env": "A", "hidden": (8, 8)}, 1.0, tmp_path, {}
+    )
     assert found.command == "jaxrl train sac --env A --hidden 8,8"
     whole = {"algo": "sac", "env": "A", "env_kwargs": {"g": 9.0}}
     command = found._replace(settings=whole).command
@@ -358,9 +366,13 @@ def test_from_python(tmp_path):
 
 
 def test_a_part_of_a_mapping_can_be_searched(plan):
-    space = {"env_kwargs:g": Range.of("env_kwargs:g", {"uniform": [1.0, 9.0]})}
+    space = {
+        "env_kwargs:g": SearchRange.from_mapping(
+            "env_kwargs:g", {"uniform": [1.0, 9.0]}
+        )
+    }
     plan = dataclasses.replace(plan, space=space)
     plan.fixed["env_kwargs"] = {"render_mode": "human"}
-    kwargs = Search(plan).more().run.env_kwargs
+    kwargs = Search(plan).next().run.env_kwargs
     assert 1 <= kwargs.pop("g") <= 9
     assert kwargs == plan.fixed["env_kwargs"]

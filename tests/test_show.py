@@ -154,9 +154,9 @@ WRONG_ENV = "{algo: ppo, env: 5, exp_name: x, seed: 0, settings: {max_ep_len: 9}
     ("file", "content", "sentence"),
     [
         ("config.yaml", "{", "is not YAML"),
-        ("config.yaml", "env: Hopper-v4", "has no right algo, env"),
-        ("config.yaml", "", "has no right algo"),
-        ("config.yaml", WRONG_ENV, "has no right env$"),
+        ("config.yaml", "env: Hopper-v4", "invalid: algo, env"),
+        ("config.yaml", "", "invalid: algo"),
+        ("config.yaml", WRONG_ENV, "invalid: env$"),
         ("progress.csv", "a,b\n1,2,3\n", "each row must hold a number"),
         ("progress.csv", "a,b\n1,x\n", "each row must hold a number"),
         ("progress.csv", f"a\n{'1' * 200_000}\n", "each row must hold a number"),
@@ -427,7 +427,7 @@ def test_eval_obeys_its_options(trained, capsys):
     noisy = evaluated(capsys, *base, "--stochastic")
     assert noisy != greedy
     assert evaluated(capsys, *base, "--stochastic") == noisy
-    short = evaluated(capsys, *base, "--max-len", 3, "--checkpoint", "best")
+    short = evaluated(capsys, *base, "--max-len", 3, "--model", "best")
     assert [episode["EpLen"] for episode in short["episodes"]] == [3] * 6
     assert (short["AverageEpRet"], short["StdEpRet"], short["EpLen"]) == (3, 0, 3)
 
@@ -438,17 +438,17 @@ def test_a_model_can_be_asked_for_by_its_step(trained, tmp_path, in_tmp, capsys)
     last, _ = jaxrl.load(run)
     assert (kept.layers[0][0] != last.layers[0][0]).any()  # learned in between
     np.testing.assert_array_equal(jaxrl.load(run, 64)[0](obs), kept(obs))
-    assert evaluated(capsys, run, "--episodes", 2, "--checkpoint", 128) == evaluated(
+    assert evaluated(capsys, run, "--episodes", 2, "--model", 128) == evaluated(
         capsys, run, "--episodes", 2
     )
-    assert main(["export", str(run), "--checkpoint=64", "-o", "policy.npz"]) == 0
+    assert main(["export", str(run), "--model=64", "-o", "policy.npz"]) == 0
     for one, other in zip(Policy.load("policy.npz").layers, kept.layers, strict=True):
         np.testing.assert_array_equal(one[0], other[0])
 
 
 @pytest.mark.parametrize("command", ["eval", "video", "export"])
 def test_an_unknown_step_is_answered_with_those_there_are(trained, command, capsys):
-    assert main([command, str(trained["pole"]), "--checkpoint", "65"]) == 2
+    assert main([command, str(trained["pole"]), "--model", "65"]) == 2
     assert capsys.readouterr().err.endswith(
         "has no model 65; it has best, last, 64, 128\n"
     )
@@ -550,7 +550,7 @@ def test_opengl_is_found_or_the_way_to_it_told(monkeypatch):
             ["eval", "RUN", "--stochastic", "--deterministic"],
             "--deterministic does not go with --stochastic",
         ),
-        (["eval", "RUN", "--checkpoint", "newest"], "must be last, best or a step"),
+        (["eval", "RUN", "--model", "newest"], "must be last, best or a step"),
         (["export", "RUN"], "has no model 'last'; a run saves one"),
         (["video", "RUN", "--episodes", "x"], "a whole number from 1 on"),
         (["plot"], "no PATH"),
@@ -619,7 +619,7 @@ def test_a_damaged_model_is_named(trained, tmp_path, in_tmp, command, capsys):
     (run / "models" / "last" / "policy.npz").write_bytes(b"broken")
     assert main([command, str(run)]) == 2
     error = capsys.readouterr().err
-    assert error.endswith("policy.npz holds no policy, or a damaged one\n")
+    assert "policy.npz is damaged" in error
 
 
 def test_an_environment_that_has_changed_is_named(trained, tmp_path, capsys):
@@ -633,9 +633,7 @@ def test_an_environment_that_has_changed_is_named(trained, tmp_path, capsys):
 
 @pytest.mark.parametrize("command", ["eval", "video", "plot", "export", "report"])
 def test_help_shows_every_option(command, capsys):
-    with pytest.raises(SystemExit) as done:
-        main([command, "--help"])
-    assert done.value.code == 0
+    assert main([command, "--help"]) == 0
     text = capsys.readouterr().out
     assert text.startswith(f"usage: jaxrl {command} ")
     assert max(map(len, text.splitlines())) <= 88

@@ -25,10 +25,11 @@ from test_runner import (
 
 from jaxrl.cli.main import main
 from jaxrl.errors import UserError
-from jaxrl.experiments import grid_file, slurm_task
+from jaxrl.experiments import grid_file, slurm_queue, slurm_task
 from jaxrl.experiments import slurm as slurm_module
 from jaxrl.experiments.estimate import estimate
-from jaxrl.experiments.runner import Board, Job, Options, Runner
+from jaxrl.experiments.job import Job
+from jaxrl.experiments.runner import JobTable, Options, Runner
 from jaxrl.experiments.slurm import Slurm
 from jaxrl.runs import reading
 
@@ -128,7 +129,7 @@ def test_a_run_that_is_cut_is_queued_again_and_ends_as_if_undisturbed(
         printed = process.communicate(timeout=120)[0]
     assert process.returncode == 0, printed
     assert "Restarts=1" in asked("scontrol", "show", "job", task)
-    assert " and saved; go on with" in path.with_suffix(".txt").read_text()
+    assert " and saved" in path.with_suffix(".txt").read_text()
     resumed = (path / "progress.csv").read_text().splitlines()
     assert resumed[:3] == begun  # by the clock too: gone on with, not begun anew
     assert table(path) == table(undisturbed)
@@ -155,11 +156,11 @@ def test_ctrl_c_leaves_the_jobs_and_a_second_go_finds_them(slurm, tmp_path):
     other = words_of(tmp_path, "g", seed="[2]", epochs=7)
     code, printed = finished_command(other)
     assert code == 2
-    assert "g_s2 is in Slurm's queue with other settings" in printed
+    assert "g_s2 is in Slurm's queue" in printed
     assert f"scancel {array}_2" in printed
     code, printed = finished_command(words[:1])  # on this machine
     assert code == 2
-    assert "g is in Slurm's queue; --launcher slurm shows how it gets on, " in printed
+    assert "g is in Slurm's queue" in printed
     words = words_of(tmp_path, "g", seed="[0, 1, 2]", epochs=100_000)
     with grid_command([*words, "--out", tmp_path / "runs"]) as process:
         assert select.select([process.stdout], [], [], 60)[0], "it shows nothing"
@@ -168,7 +169,7 @@ def test_ctrl_c_leaves_the_jobs_and_a_second_go_finds_them(slurm, tmp_path):
         subprocess.run(["scancel", array], check=True)
         printed = process.communicate(timeout=60)[0]
     assert process.returncode == 1
-    assert "g_s0: cancelled in Slurm; run again to go on" in printed
+    assert "g_s0: cancelled in Slurm" in printed
     assert "g_s2: cancelled in Slurm" in printed
     assert reading.saved_checkpoints(path)
 
@@ -188,9 +189,9 @@ def test_a_run_of_several_processes_asks_for_as_many_tasks(slurm, tmp_path):
     (several,) = tiny("g").add("num_procs", 2).runs()
     folder = tmp_path / "runs/g/slurm"
     held = Slurm(sbatch={"hold": True})
-    slurm_module.submit([Job.of(several)], Options(), held, folder)
+    slurm_module.submit([Job.from_variant(several)], Options(), held, folder)
     assert "--ntasks=2" in scripts(tmp_path, "g")[0].read_text()
-    (task,) = slurm_module._queue(folder).values()
+    (task,) = slurm_queue.read(folder).values()
     assert (task.state, task.live) == ("PENDING", True)
 
 
@@ -218,10 +219,10 @@ def test_several_processes_are_started_by_srun_and_share_the_cores(monkeypatch):
     (four,) = tiny("g").add("num_procs", 4).runs()
     words = ("srun", "--ntasks=4", "--cpus-per-task=1", "--kill-on-bad-exit")
     assert slurm_task._options(tasks, four, {}).launcher == words
-    jobs = [Job.of(four), Job.of(variant)]
+    jobs = [Job.from_variant(four), Job.from_variant(variant)]
     jobs[0].state = "running"
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(6))
-    runner = Runner(Board("g", jobs, Options(**QUIET)), Options())
+    runner = Runner(JobTable("g", jobs, Options(**QUIET)), Options())
     assert [runner._has_room(n) for n in (1, 2, 3)] == [True, True, False]
     assert estimate([variant, four])[1].startswith("1 at a time")
 
@@ -235,13 +236,15 @@ def test_its_time_up_without_progress_is_a_failure_and_no_endless_loop(
     file.write_text(f'{{"files": ["{variant.file}"], "retries": 0, "time_limit": 0}}')
 
     def time_up(runner):
-        job = runner._board.jobs[0]
-        job.state, job.cause = "stopped", "stopped by SIGUSR1"
-        return runner._board.end(signal.SIGUSR1)
+        (job,) = runner._table.jobs
+        job.state, job.reason = "stopped", "stopped by SIGUSR1"
+        return runner._table.end(signal.SIGUSR1)
 
-    monkeypatch.setattr(Runner, "go", time_up)
+    monkeypatch.setattr(Runner, "run", time_up)
     assert slurm_task.main(file, {"SLURM_ARRAY_TASK_ID": "0"}) == 1
-    assert "its time in Slurm was up before" in variant.output.read_text()
+    ended = Job.from_variant(variant).outcome
+    assert ended.state == "failed"
+    assert "time limit" in ended.reason
 
 
 BAD = """\

@@ -194,7 +194,7 @@ def test_the_directory_says_all_that_determines_the_run(tmp_path):
     ("keep", "steps"),
     [
         (20, [64, 128, 192, 256, 320]),
-        (2, [192]),  # of five epochs every third
+        (2, [192, 320]),  # of five epochs the third and the last
         (1, [320]),
         (0, []),
     ],
@@ -465,7 +465,7 @@ def shown_on_a_screen(monkeypatch, **environment):
         monkeypatch.setenv(name, value)
     screen = Screen()
     terminal = Terminal(1_000_000, stream=screen)
-    terminal.note("one")
+    terminal.print("one")
     for step in (100_000, 200_000):
         terminal.write({"Epoch": 1, "AverageTestEpRet": -1234.5}, step)
     terminal.close()
@@ -593,7 +593,7 @@ def test_the_command_trains_and_says_where(tmp_path):
         (["train", "sac", "--env", "Hoper-v4"], "did you mean Hopper-v4"),
         (["train", "sac", "--env", "nomodule:X-v0"], "cannot import 'nomodule'"),
         (["train", "sac", "--env", "Hopper-v2"], "take Hopper-v5"),
-        (["train", "sac", "--env"], "no environment"),
+        (["train", "sac", "--env"], "--env needs a value"),
         (["train", "sac", "--config"], "--config needs a value, as in --config FILE"),
         (
             ["train", "sac", "--num-procs", "--env", "Pendulum-v1"],

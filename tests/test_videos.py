@@ -41,7 +41,7 @@ def test_videos_change_nothing_in_the_run(recorded, tmp_path):
 
 def test_a_video_of_a_run_is_that_of_jaxrl_video(recorded, tmp_path):
     output = tmp_path / "agent.mp4"
-    words = ["video", recorded.directory, "--checkpoint", 128, "-o", output]
+    words = ["video", recorded.directory, "--model", 128, "-o", output]
     assert jaxrl_command(*words).returncode == 0
     assert output.read_bytes() == videos(recorded.directory)[NAMES[0]]
 

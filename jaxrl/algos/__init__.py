@@ -1,4 +1,4 @@
-"""The algorithms: each a module of pure functions, whole in its own file.
+"""The algorithms, each a module of pure functions in one file.
 
 from jaxrl.algos import sac
 state = sac.init(jax.random.key(0), spec)
@@ -6,14 +6,21 @@ state, metrics = sac.update(state, batch)
 """
 
 import importlib
+import typing
 
-from jaxrl.types import Algorithm
+if typing.TYPE_CHECKING:
+    from jaxrl.types import Algorithm
 
 NAMES = ("vpg", "trpo", "ppo", "ddpg", "td3", "sac")
 
 
-def get(name: str) -> Algorithm:
+def get(name: str) -> "Algorithm":
     """The algorithm's module by its name."""
+    check_name(name)
+    return importlib.import_module(f"jaxrl.algos.{name}")
+
+
+def check_name(name: str) -> None:
+    """Raises where there is no algorithm of the name."""
     if name not in NAMES:
         raise ValueError(f"there is no algorithm {name!r}; choose {', '.join(NAMES)}")
-    return importlib.import_module(f"jaxrl.algos.{name}")

@@ -26,21 +26,21 @@ class Config:
     gamma: Fraction = 0.99
     """Discount factor."""
     tau: Fraction = 0.005
-    """Step of the target networks towards the trained ones."""
+    """Fraction by which target networks move towards the trained ones per update."""
     pi_lr: Positive = 1e-3
     """Learning rate of the policy."""
     q_lr: Positive = 1e-3
     """Learning rate of the critic."""
     act_noise: NonNegative = 0.1
-    """Deviation of the exploration noise; actions reach from -1 to 1."""
+    """Standard deviation of the exploration noise, for actions in [-1, 1]."""
     normalize_obs: bool = False
-    """Whiten observations by their running moments."""
+    """Standardize observations by their running mean and variance."""
     hidden: Widths = (256, 256)
     """Widths of the hidden layers."""
     activation: nets.Activation = "relu"
-    """What follows each hidden layer."""
+    """Activation function of the hidden layers."""
     initializer: nets.Initializer = "uniform"
-    """How weights begin."""
+    """Weight initialization."""
 
 
 @jax.tree_util.register_dataclass
@@ -60,10 +60,10 @@ def init(
     config: Config = Config(),
     networks: nets.Networks | None = None,
 ) -> State:
-    """A fresh state for environments like `spec`."""
+    """The initial state for environments like `spec`."""
     checks.spec(spec, "ddpg", needs="bounded")
     cfg = checks.config(config, Config)
-    networks = nets.check(networks or nets.deterministic(spec, cfg))
+    networks = nets.check(networks or nets.ddpg_networks(spec, cfg))
     actor, critic = critics.init_with_actor(networks, 1, spec, jax.Array, key)
     return State(
         actor=optim.create(actor, optax.adam(cfg.pi_lr)),
@@ -76,9 +76,9 @@ def init(
 
 
 def act(state: State, obs: jax.Array, key: jax.Array | None = None) -> jax.Array:
-    """μ(s), with a key also noise, within [-1, 1]."""
-    seen = normalize.observation(state.obs_norm, obs)
-    action = state.networks.actor.apply(state.actor.params, seen)
+    """μ(s), with a key plus noise, clipped to [-1, 1]."""
+    norm_obs = normalize.normalize_obs(state.obs_norm, obs)
+    action = state.networks.actor.apply(state.actor.params, norm_obs)
     if key is None:
         return action
     noise = state.config.act_noise * jax.random.normal(key, action.shape, action.dtype)
@@ -112,7 +112,7 @@ def update(
     checks.batch(batch, "ddpg", ("B",))
     cfg, networks = state.config, state.networks
     obs_norm = normalize.merge(state.obs_norm, batch.obs, pmean)
-    batch = normalize.observations(state.obs_norm, batch)
+    batch = normalize.normalize_batch(state.obs_norm, batch)
     critic_data = (batch, target(state, batch), networks.critic)
     critic, critic_info = optim.descend(
         state.critic, optax.adam(cfg.q_lr), critics.q_loss, *critic_data, pmean=pmean

@@ -5,8 +5,8 @@ actor      ρ   = π(a|s) / π_old(a|s)
            L_π = −E[min(ρ A, clip(ρ, 1 − ε, 1 + ε) A)] − c_H E[H(π(·|s))]
 critic     L_V = E[(V(s) − R)²],  R = A + V(s)
 
-Both descend over shuffled minibatches in several passes; with one minibatch these are
-Spinning Up's full-batch iterations. The policy stops at KL(π_old ‖ π) > 1.5 target_kl.
+Both descend on shuffled minibatches in several passes; one minibatch per pass gives
+Spinning Up's full-batch steps. Policy steps stop when KL(π_old ‖ π) > 1.5 target_kl.
 """
 
 import dataclasses
@@ -28,41 +28,41 @@ class Config:
     gamma: Fraction = 0.99
     """Discount factor."""
     lam: Fraction = 0.95
-    """GAE's λ: 0 trusts the critic alone, 1 the rewards alone."""
+    """GAE lambda: 0 uses one-step TD errors, 1 Monte Carlo returns."""
     clip_ratio: Positive = 0.2
-    """How far the ratio of new to old probability may leave 1 and still be rewarded."""
+    """Clip range of probability ratios: [1 - this, 1 + this]."""
     pi_lr: Positive = 3e-4
     """Learning rate of the policy."""
     vf_lr: Positive = 3e-4
     """Learning rate of the value function."""
     lr_decay: Fraction = 1.0
-    """Part of the learning rates that is gone, linearly, after `total_updates`."""
+    """Fraction by which learning rates decay linearly over the run."""
     total_updates: Limit = float("inf")
-    """Updates in the whole run, which the decay needs; inf keeps the rates."""
+    """Updates in the whole run, for lr_decay; inf disables the decay."""
     train_pi_iters: Count = 10
-    """Passes over the batch that train the policy."""
+    """Passes over the rollout that train the policy."""
     train_v_iters: Count = 10
-    """Passes over the batch that train the value function."""
+    """Passes over the rollout that train the value function."""
     minibatches: Size = 32
-    """Parts of a pass, each one gradient step; a remainder of the steps sits out."""
+    """Minibatches per pass over the rollout; leftover steps are dropped."""
     refresh_advantages: bool = True
-    """Compute advantages anew before each pass, with the critic as it is then."""
+    """Recompute advantages with the current critic before each pass."""
     target_kl: Limit = float("inf")
-    """KL divergence that the policy should not exceed by half; inf never stops it."""
+    """Stop policy steps when KL > 1.5 x this; inf disables."""
     entropy_coef: NonNegative = 0.0
-    """Weight of the entropy bonus."""
+    """Weight of the entropy bonus; 0 disables."""
     max_grad_norm: Limit = 0.5
-    """Norm to which longer gradients are cut; inf cuts none."""
+    """Maximum norm of a network's gradient, longer ones are clipped; inf disables."""
     normalize_obs: bool = True
-    """Whiten observations by their running moments."""
+    """Standardize observations by their running mean and variance."""
     normalize_returns: bool = True
-    """Let the value function predict returns on one scale, by their running moments."""
+    """Standardize the value function's targets by their running mean and variance."""
     hidden: Widths = (64, 64)
     """Widths of the hidden layers."""
     activation: nets.Activation = "tanh"
-    """What follows each hidden layer."""
+    """Activation function of the hidden layers."""
     initializer: nets.Initializer = "orthogonal"
-    """How weights begin; `orthogonal` also makes the first policy nearly uniform."""
+    """Weight initialization; orthogonal also starts with a nearly uniform policy."""
 
 
 @jax.tree_util.register_dataclass
@@ -84,12 +84,12 @@ def init(
     config: Config = Config(),
     networks: nets.Networks | None = None,
 ) -> State:
-    """A fresh state for environments like `spec`."""
+    """The initial state for environments like `spec`."""
     checks.spec(spec, "ppo", needs="any")
     cfg = checks.config(config, Config)
-    networks = nets.check(networks or nets.stochastic(spec, cfg))
+    networks = nets.check(networks or nets.actor_critic_networks(spec, cfg))
     nets_key, shuffle_key = jax.random.split(key)
-    actor, critic = nets.init_stochastic(networks, nets_key, spec)
+    actor, critic = nets.init_actor_critic(networks, nets_key, spec)
     return State(
         actor=optim.create(actor, optim.clipped_adam(cfg.pi_lr, cfg.max_grad_norm)),
         critic=optim.create(critic, optim.clipped_adam(cfg.vf_lr, cfg.max_grad_norm)),
@@ -103,14 +103,14 @@ def init(
 
 
 def act(state: State, obs: jax.Array, key: jax.Array | None = None) -> jax.Array:
-    """With a key a sample of π, without one its mode."""
-    seen = normalize.observation(state.obs_norm, obs)
-    dist = state.networks.actor.apply(state.actor.params, seen)
+    """A sample of π with a key, its mode without."""
+    norm_obs = normalize.normalize_obs(state.obs_norm, obs)
+    dist = state.networks.actor.apply(state.actor.params, norm_obs)
     return dist.mode() if key is None else dist.sample(key)
 
 
 class Sample(NamedTuple):
-    """What the losses read of a rollout, [T, N] or a minibatch of it."""
+    """The inputs of the losses, for a rollout [T, N] or a minibatch of it."""
 
     obs: jax.Array
     action: jax.Array
@@ -124,76 +124,76 @@ def actor_loss(
 ) -> tuple[jax.Array, Metrics]:
     """−E[min(ρ A, clip(ρ, 1 − ε, 1 + ε) A)] − c_H E[H(π(·|s))]."""
     new = networks.actor.apply(params, sample.obs)
-    log_ratio = new.log_prob(sample.action) - sample.old.log_prob(sample.action)
-    ratio = jnp.exp(log_ratio)
+    ratio = jnp.exp(new.log_prob(sample.action) - sample.old.log_prob(sample.action))
     clipped = ratio.clip(1 - cfg.clip_ratio, 1 + cfg.clip_ratio)
     gain = jnp.minimum(ratio * sample.advantage, clipped * sample.advantage).mean()
-    entropy = new.entropy().mean()
-    return -gain - cfg.entropy_coef * entropy, {
-        "LossPi": -gain,
-        "Entropy": entropy,
-        "KL": sample.old.kl(new).mean(),
-        "ClipFrac": jnp.mean(ratio != clipped, dtype=float),
-    }
+    entropy, kl = new.entropy().mean(), sample.old.kl(new).mean()
+    clip_frac = jnp.mean(ratio != clipped, dtype=float)
+    info = {"LossPi": -gain, "Entropy": entropy, "KL": kl, "ClipFrac": clip_frac}
+    return -gain - cfg.entropy_coef * entropy, info
 
 
-def learn(
+def optimize(
     state: State, rollout: Transition, sample: Sample, key: jax.Array, pmean: Pmean
 ) -> tuple[State, Metrics]:
-    """All passes over a rollout, in which both networks descend."""
+    """All passes over the rollout; each minibatch is one step of both networks."""
     cfg, networks = state.config, state.networks
     decay = 1 - cfg.lr_decay * jnp.minimum(state.updates / cfg.total_updates, 1)
     pi_tx = optim.clipped_adam(cfg.pi_lr * decay, cfg.max_grad_norm)
     v_tx = optim.clipped_adam(cfg.vf_lr * decay, cfg.max_grad_norm)
 
-    def one_step(carry: tuple, part: Sample) -> tuple[tuple, jax.Array]:
-        actor, critic, going, valuing = carry
-        pi = optim.slope(actor, actor_loss, part, networks, cfg, when=going)
-        v = optim.slope(critic, critics.value_loss, part, networks.critic, when=valuing)
-        # One mean for both, because learners far apart wait for each.
-        (pi_grads, info), (v_grads, _) = pmean((pi, v))
-        going &= info["KL"] <= 1.5 * cfg.target_kl  # looks before it leaps
-        actor = optim.step(actor, pi_tx, pi_grads, when=going)
-        critic = optim.step(critic, v_tx, v_grads, when=valuing)
-        return (actor, critic, going, valuing), going
-
-    def one_pass(carry: tuple, k: jax.Array) -> tuple[tuple, jax.Array]:
-        (state, going), fresh = carry, sample
+    def one_pass(carry: Any, i: jax.Array) -> tuple[Any, jax.Array]:
+        (state, policy_active), current = carry, sample
         if cfg.refresh_advantages:
-            judged = critics.evaluate(state, rollout)
-            fresh = Sample(*sample[:3], *judged.labels(state.return_norm, pmean))
-        parts = replay.minibatches(fresh, cfg.minibatches, jax.random.fold_in(key, k))
-        going &= k < cfg.train_pi_iters
-        start = (state.actor, state.critic, going, k < cfg.train_v_iters)
-        (actor, critic, going, _), made = jax.lax.scan(one_step, start, parts)
-        return (dataclasses.replace(state, actor=actor, critic=critic), going), made
+            targets = critics.estimate(state, rollout).targets(state.return_norm, pmean)
+            current = Sample(*sample[:3], *targets)
+        parts = replay.minibatches(current, cfg.minibatches, jax.random.fold_in(key, i))
+        value_active = i < cfg.train_v_iters
 
-    k = jnp.arange(max(cfg.train_pi_iters, cfg.train_v_iters))
-    (state, _), made = jax.lax.scan(one_pass, (state, jnp.array(True)), k)
-    return state, {"StopIter": made.sum(), "LearningRate": cfg.pi_lr * decay}
+        def one_step(carry: Any, part: Sample) -> tuple[Any, jax.Array]:
+            state, policy_active = carry
+            pi_data = (actor_loss, part, networks, cfg)
+            v_data = (critics.value_loss, part.obs, part.target, networks.critic)
+            pi = optim.masked_grad(state.actor, *pi_data, active=policy_active)
+            v = optim.masked_grad(state.critic, *v_data, active=value_active)
+            # One mean for both, because each is a round of communication.
+            (pi_grads, info), (v_grads, _) = pmean((pi, v))
+            policy_active &= info["KL"] <= 1.5 * cfg.target_kl
+            actor = optim.masked_step(state.actor, pi_tx, pi_grads, policy_active)
+            critic = optim.masked_step(state.critic, v_tx, v_grads, value_active)
+            state = dataclasses.replace(state, actor=actor, critic=critic)
+            return (state, policy_active), policy_active
+
+        policy_active &= i < cfg.train_pi_iters
+        return jax.lax.scan(one_step, (state, policy_active), parts)
+
+    passes = jnp.arange(max(cfg.train_pi_iters, cfg.train_v_iters))
+    (state, _), policy_steps = jax.lax.scan(one_pass, (state, jnp.array(True)), passes)
+    return state, {"StopIter": policy_steps.sum(), "LearningRate": cfg.pi_lr * decay}
 
 
 def update(
     state: State, batch: Transition, pmean: Pmean = identity
 ) -> tuple[State, Metrics]:
-    """From a rollout [T, N], both networks, pass by pass."""
+    """Several passes of minibatch steps on both networks, from a rollout [T, N]."""
     checks.batch(batch, "ppo", ("T", "N"))
     key, shuffle_key = jax.random.split(state.key)
-    rollout = normalize.observations(state.obs_norm, batch)
+    rollout = normalize.normalize_batch(state.obs_norm, batch)
     old = state.networks.actor.apply(state.actor.params, rollout.obs)
-    judged = critics.evaluate(state, rollout)
+    estimate = critics.estimate(state, rollout)
     start = dataclasses.replace(
         state,
         obs_norm=normalize.merge(state.obs_norm, batch.obs, pmean),
-        return_norm=normalize.merge(state.return_norm, judged.returns, pmean),
+        return_norm=normalize.merge(state.return_norm, estimate.returns, pmean),
         key=key,
     )
-    labels = judged.labels(start.return_norm, pmean)
-    sample = Sample(rollout.obs, rollout.action, old, *labels)
-    end, info = learn(start, rollout, sample, shuffle_key, pmean)
+    targets = estimate.targets(start.return_norm, pmean)
+    sample = Sample(rollout.obs, rollout.action, old, *targets)
+    end, info = optimize(start, rollout, sample, shuffle_key, pmean)
     data = (sample, state.networks, state.config)
     (_, before), (_, after) = (actor_loss(s.actor.params, *data) for s in (start, end))
     info |= after | {name: before[name] for name in ("LossPi", "Entropy")}
-    info |= {"DeltaLossPi": after["LossPi"] - before["LossPi"]}
-    info |= critics.progress(start.critic, end.critic, sample, state.networks.critic)
-    return dataclasses.replace(end, updates=state.updates + 1), info | judged.metrics()
+    info |= {"DeltaLossPi": after["LossPi"] - before["LossPi"]} | estimate.metrics()
+    v_data = (sample.obs, sample.target, state.networks.critic)
+    info |= critics.value_loss_metrics(start.critic, end.critic, *v_data)
+    return dataclasses.replace(end, updates=state.updates + 1), info

@@ -1,51 +1,53 @@
-"""Settings known by a name; the defaults in each algorithm's file are the other one.
+"""Named sets of settings that replace the defaults in the algorithms' files.
 
-`spinup` are the defaults of Spinning Up 0.2: the same hyperparameters, and neither
-observations nor returns normalised.
+`spinup` has the hyperparameters of Spinning Up 0.2, without normalisation of
+observations and returns.
 """
 
 import math
+import typing
 from typing import Any
 
-from jaxrl.algos import ddpg, ppo, sac, td3, trpo, vpg
-from jaxrl.types import OffPolicy, OnPolicy
+from jaxrl import algos
+
+if typing.TYPE_CHECKING:
+    from jaxrl.types import OffPolicy, OnPolicy
 
 PLAIN: dict[str, Any] = {
     "normalize_obs": False,
     "normalize_returns": False,
     "initializer": "uniform",
 }
-FRESH = OnPolicy(steps_per_epoch=4000, epochs=50)
-REPLAYED = OffPolicy(steps_per_epoch=4000, epochs=100, batch_size=100)
+ON_POLICY: dict[str, Any] = PLAIN | {"steps_per_epoch": 4000, "epochs": 50}
+OFF_POLICY: dict[str, Any] = {"steps_per_epoch": 4000, "epochs": 100, "batch_size": 100}
 
-PRESETS: dict[str, dict[str, tuple[Any, OnPolicy | OffPolicy]]] = {
+PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "spinup": {
-        "vpg": (vpg.Config(pi_lr=3e-4, **PLAIN), FRESH),
-        "trpo": (trpo.Config(**PLAIN), FRESH),
-        "ppo": (
-            ppo.Config(
-                lam=0.97,
-                vf_lr=1e-3,
-                lr_decay=0.0,
-                train_pi_iters=80,
-                train_v_iters=80,
-                minibatches=1,
-                refresh_advantages=False,
-                target_kl=0.01,
-                max_grad_norm=math.inf,
-                **PLAIN,
-            ),
-            FRESH,
-        ),
-        "ddpg": (ddpg.Config(), REPLAYED),
-        "td3": (td3.Config(pi_lr=1e-3, q_lr=1e-3), REPLAYED),
-        "sac": (sac.Config(lr=1e-3, alpha=0.2, learn_alpha=False), REPLAYED),
+        "vpg": {"pi_lr": 3e-4} | ON_POLICY,
+        "trpo": ON_POLICY,
+        "ppo": {
+            "lam": 0.97,
+            "vf_lr": 1e-3,
+            "lr_decay": 0.0,
+            "train_pi_iters": 80,
+            "train_v_iters": 80,
+            "minibatches": 1,
+            "refresh_advantages": False,
+            "target_kl": 0.01,
+            "max_grad_norm": math.inf,
+        }
+        | ON_POLICY,
+        "ddpg": OFF_POLICY,
+        "td3": {"pi_lr": 1e-3, "q_lr": 1e-3} | OFF_POLICY,
+        "sac": {"lr": 1e-3, "alpha": 0.2, "learn_alpha": False} | OFF_POLICY,
     }
 }
 
 
-def preset(name: str, algo: str) -> tuple[Any, OnPolicy | OffPolicy]:
-    """The `Config` and the way of gathering data that `name` means for `algo`."""
+def changes(name: str, algo: str) -> dict[str, Any]:
+    """The settings of `algo` that the preset `name` changes; `default` changes none."""
+    if name == "default":
+        return {}
     if name not in PRESETS:
         raise ValueError(
             f"there is no preset {name!r}; choose {', '.join(PRESETS)}, or none for "
@@ -56,3 +58,12 @@ def preset(name: str, algo: str) -> tuple[Any, OnPolicy | OffPolicy]:
             f"{name} has no settings for {algo!r}; it has {', '.join(PRESETS[name])}"
         )
     return PRESETS[name][algo]
+
+
+def preset(name: str, algo: str) -> "tuple[Any, OnPolicy | OffPolicy]":
+    """The `Config` and the way of gathering data that `name` means for `algo`."""
+    changed = changes(name, algo)
+    module = algos.get(algo)
+    data = {key: x for key, x in changed.items() if hasattr(module.DATA, key)}
+    config = {key: x for key, x in changed.items() if key not in data}
+    return module.Config(**config), type(module.DATA)(**vars(module.DATA) | data)

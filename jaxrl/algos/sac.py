@@ -28,25 +28,25 @@ class Config:
     gamma: Fraction = 0.99
     """Discount factor."""
     tau: Fraction = 0.005
-    """Step of the target critics towards the critics."""
+    """Fraction by which target critics move towards the critics per update."""
     lr: Positive = 1e-3
     """Learning rate of policy, critics and temperature."""
     alpha: Positive = 1.0
-    """Temperature: the weight of entropy, at the start or for good."""
+    """Weight of the entropy (temperature); the initial value if learn_alpha."""
     learn_alpha: bool = True
-    """Adapt the temperature, so that the policy's entropy approaches its target."""
+    """Adapt the temperature so that the policy's entropy approaches its target."""
     target_entropy: NonNegative = 1.0
-    """h, by which the target of the entropy is −h times the number of dimensions."""
+    """The entropy's target is minus this times the number of action dimensions."""
     num_critics: Ensemble = 2
-    """Critics, of which the lowest is believed."""
+    """Number of critics; targets use their minimum."""
     normalize_obs: bool = False
-    """Whiten observations by their running moments."""
+    """Standardize observations by their running mean and variance."""
     hidden: Widths = (256, 256)
     """Widths of the hidden layers."""
     activation: nets.Activation = "relu"
-    """What follows each hidden layer."""
+    """Activation function of the hidden layers."""
     initializer: nets.Initializer = "uniform"
-    """How weights begin."""
+    """Weight initialization."""
 
 
 @jax.tree_util.register_dataclass
@@ -68,10 +68,10 @@ def init(
     config: Config = Config(),
     networks: nets.Networks | None = None,
 ) -> State:
-    """A fresh state for environments like `spec`."""
+    """The initial state for environments like `spec`."""
     checks.spec(spec, "sac", needs="bounded")
     cfg = checks.config(config, Config)
-    networks = nets.check(networks or nets.squashed(spec, cfg))
+    networks = nets.check(networks or nets.sac_networks(spec, cfg))
     nets_key, noise_key = jax.random.split(key)
     actor, critic = critics.init_with_actor(
         networks, cfg.num_critics, spec, TanhGaussian, nets_key
@@ -90,9 +90,9 @@ def init(
 
 
 def act(state: State, obs: jax.Array, key: jax.Array | None = None) -> jax.Array:
-    """With a key a sample of π, without one the tanh of its mean."""
-    seen = normalize.observation(state.obs_norm, obs)
-    dist = state.networks.actor.apply(state.actor.params, seen)
+    """A sample of π with a key, the tanh of its mean without."""
+    norm_obs = normalize.normalize_obs(state.obs_norm, obs)
+    dist = state.networks.actor.apply(state.actor.params, norm_obs)
     return dist.mode() if key is None else dist.sample(key)
 
 
@@ -142,7 +142,7 @@ def update(
     draws = noise.normal(noise_key, batch, 2 * size)
     next_draws, draws = draws[:, :size], draws[:, size:]
     obs_norm = normalize.merge(state.obs_norm, batch.obs, pmean)
-    batch = normalize.observations(state.obs_norm, batch)
+    batch = normalize.normalize_batch(state.obs_norm, batch)
 
     critic_data = (batch, target(state, batch, next_draws), networks.critic)
     critic, info = optim.descend(

@@ -4,7 +4,7 @@ target  a′  = clip(μ̄(s′) + clip(ε, −c, c), −1, 1),  ε ~ N(0, σ²)
         y   = r + γ (1 − d) minⱼ Q̄ⱼ(s′, a′)
 critic  L_Q = Σⱼ E[(Qⱼ(s, a) − y)²],  j = 1, 2
 actor   L_μ = −E[Q₁(s, μ(s))]                      every policy_delay updates
-polyak  θ̄   ← (1 − τ) θ̄ + τ θ                      with the actor's
+polyak  θ̄   ← (1 − τ) θ̄ + τ θ                      with the actor
 """
 
 import dataclasses
@@ -28,27 +28,27 @@ class Config:
     gamma: Fraction = 0.99
     """Discount factor."""
     tau: Fraction = 0.005
-    """Step of the target networks towards the trained ones."""
+    """Fraction by which target networks move towards the trained ones per update."""
     pi_lr: Positive = 1e-3
     """Learning rate of the policy."""
     q_lr: Positive = 1e-3
     """Learning rate of the critics."""
     act_noise: NonNegative = 0.1
-    """Deviation of the exploration noise; actions reach from -1 to 1."""
+    """Standard deviation of the exploration noise, for actions in [-1, 1]."""
     target_noise: NonNegative = 0.2
-    """Deviation of the noise that smooths the target's action."""
+    """Standard deviation of the smoothing noise on target actions."""
     noise_clip: NonNegative = 0.5
-    """Largest noise on the target's action."""
+    """Maximum absolute smoothing noise on target actions."""
     policy_delay: Size = 2
-    """Updates of the critics for one of the policy, counted over the whole run."""
+    """Critic updates per policy update."""
     normalize_obs: bool = False
-    """Whiten observations by their running moments."""
+    """Standardize observations by their running mean and variance."""
     hidden: Widths = (256, 256)
     """Widths of the hidden layers."""
     activation: nets.Activation = "relu"
-    """What follows each hidden layer."""
+    """Activation function of the hidden layers."""
     initializer: nets.Initializer = "uniform"
-    """How weights begin."""
+    """Weight initialization."""
 
 
 @jax.tree_util.register_dataclass
@@ -71,10 +71,10 @@ def init(
     config: Config = Config(),
     networks: nets.Networks | None = None,
 ) -> State:
-    """A fresh state for environments like `spec`."""
+    """The initial state for environments like `spec`."""
     checks.spec(spec, "td3", needs="bounded")
     cfg = checks.config(config, Config)
-    networks = nets.check(networks or nets.deterministic(spec, cfg))
+    networks = nets.check(networks or nets.ddpg_networks(spec, cfg))
     nets_key, noise_key = jax.random.split(key)
     actor, critic = critics.init_with_actor(networks, 2, spec, jax.Array, nets_key)
     return State(
@@ -91,9 +91,9 @@ def init(
 
 
 def act(state: State, obs: jax.Array, key: jax.Array | None = None) -> jax.Array:
-    """μ(s), with a key also noise, within [-1, 1]."""
-    seen = normalize.observation(state.obs_norm, obs)
-    action = state.networks.actor.apply(state.actor.params, seen)
+    """μ(s), with a key plus noise, clipped to [-1, 1]."""
+    norm_obs = normalize.normalize_obs(state.obs_norm, obs)
+    action = state.networks.actor.apply(state.actor.params, norm_obs)
     if key is None:
         return action
     noise = state.config.act_noise * jax.random.normal(key, action.shape, action.dtype)
@@ -128,19 +128,19 @@ def actor_loss(
 def update(
     state: State, batch: Transition, pmean: Pmean = identity
 ) -> tuple[State, Metrics]:
-    """A gradient step on the critics, in its turn one on the actor, from [B]."""
+    """One gradient step on the critics, in some updates one on the actor, from [B]."""
     checks.batch(batch, "td3", ("B",))
     cfg, networks = state.config, state.networks
     key, noise_key = jax.random.split(state.key)
     draws = noise.normal(noise_key, batch, batch.action.shape[-1])
     obs_norm = normalize.merge(state.obs_norm, batch.obs, pmean)
-    batch = normalize.observations(state.obs_norm, batch)
+    batch = normalize.normalize_batch(state.obs_norm, batch)
     critic_data = (batch, target(state, batch, draws), networks.critic)
     critic, critic_info = optim.descend(
         state.critic, optax.adam(cfg.q_lr), critics.q_loss, *critic_data, pmean=pmean
     )
 
-    def improve(actor: optim.Net, target: tuple, _: jax.Array) -> tuple:
+    def actor_step(actor: optim.Net, target: tuple, _: jax.Array) -> tuple:
         actor_data = (critic.params, batch, networks)
         actor, loss = optim.descend(
             actor, optax.adam(cfg.pi_lr), actor_loss, *actor_data, pmean=pmean
@@ -148,12 +148,12 @@ def update(
         online = (actor.params, critic.params)
         return actor, optim.polyak(target, online, cfg.tau), pmean(loss)
 
-    def wait(*unchanged: Any) -> tuple:
+    def skip(*unchanged: Any) -> tuple:
         return unchanged
 
     before = (state.actor, state.target, state.loss_pi)
     actor, targets, loss_pi = jax.lax.cond(
-        state.updates % cfg.policy_delay == 0, improve, wait, *before
+        state.updates % cfg.policy_delay == 0, actor_step, skip, *before
     )
     state = dataclasses.replace(
         state,

@@ -4,7 +4,7 @@ advantage  A   = GAE(γ, λ) of V, standardised over the batch
 surrogate  J   = E[π(a|s) / π_old(a|s) · A],  g = ∇J at the old policy
 natural    x   = F⁻¹ g by conjugate gradients,  F = ∇² E[KL(π_old ‖ π)] + damping
            step = √(2δ / xᵀFx) · x
-search     θ   ← θ + βᵏ · step,  the first k with KL ≤ δ and J no worse; else θ stays
+search     θ   ← θ + βᵏ · step,  the first k with KL ≤ δ and J no worse; else θ
 critic     L_V = E[(V(s) − R)²],  R = A + V(s)       train_v_iters steps
 
 Without the line search it is the natural policy gradient (Kakade, 2001).
@@ -32,39 +32,39 @@ class Config:
     gamma: Fraction = 0.99
     """Discount factor."""
     lam: Fraction = 0.97
-    """GAE's λ: 0 trusts the critic alone, 1 the rewards alone."""
+    """GAE lambda: 0 uses one-step TD errors, 1 Monte Carlo returns."""
     delta: Positive = 0.01
-    """Limit of the mean KL divergence between the old policy and the new."""
+    """Maximum mean KL divergence between the old and the new policy."""
     damping_coeff: NonNegative = 0.1
-    """Multiple of the identity added to the Fisher matrix."""
+    """Damping: multiple of the identity added to the Fisher matrix."""
     cg_iters: Size = 10
-    """Steps of conjugate gradients."""
+    """Conjugate-gradient iterations."""
     backtrack_iters: Size = 10
-    """Step sizes the line search tries."""
+    """Step sizes tried by the line search."""
     backtrack_coeff: Fraction = 0.8
-    """Ratio of one step size to the one before."""
+    """Factor between successive step sizes of the line search."""
     line_search: bool = True
-    """Look for a step within the KL limit; without it this is NPG."""
+    """Backtrack to a step within the KL limit; false gives natural policy gradient."""
     vf_lr: Positive = 1e-3
     """Learning rate of the value function."""
     train_v_iters: Count = 80
-    """Gradient steps on the value function in an update."""
+    """Gradient steps on the value function per update."""
     normalize_obs: bool = True
-    """Whiten observations by their running moments."""
+    """Standardize observations by their running mean and variance."""
     normalize_returns: bool = True
-    """Let the value function predict returns on one scale, by their running moments."""
+    """Standardize the value function's targets by their running mean and variance."""
     hidden: Widths = (64, 64)
     """Widths of the hidden layers."""
     activation: nets.Activation = "tanh"
-    """What follows each hidden layer."""
+    """Activation function of the hidden layers."""
     initializer: nets.Initializer = "orthogonal"
-    """How weights begin; `orthogonal` also makes the first policy nearly uniform."""
+    """Weight initialization; orthogonal also starts with a nearly uniform policy."""
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class State:
-    actor: optim.Net  # without an optimiser
+    actor: optim.Net  # opt_state is empty
     critic: optim.Net
     obs_norm: normalize.Moments | None
     return_norm: normalize.Moments | None
@@ -78,11 +78,11 @@ def init(
     config: Config = Config(),
     networks: nets.Networks | None = None,
 ) -> State:
-    """A fresh state for environments like `spec`."""
+    """The initial state for environments like `spec`."""
     checks.spec(spec, "trpo", needs="any")
     cfg = checks.config(config, Config)
-    networks = nets.check(networks or nets.stochastic(spec, cfg))
-    actor, critic = nets.init_stochastic(networks, key, spec)
+    networks = nets.check(networks or nets.actor_critic_networks(spec, cfg))
+    actor, critic = nets.init_actor_critic(networks, key, spec)
     return State(
         actor=optim.Net(actor, opt_state=()),
         critic=optim.create(critic, optax.adam(cfg.vf_lr)),
@@ -94,9 +94,9 @@ def init(
 
 
 def act(state: State, obs: jax.Array, key: jax.Array | None = None) -> jax.Array:
-    """With a key a sample of π, without one its mode."""
-    seen = normalize.observation(state.obs_norm, obs)
-    dist = state.networks.actor.apply(state.actor.params, seen)
+    """A sample of π with a key, its mode without."""
+    norm_obs = normalize.normalize_obs(state.obs_norm, obs)
+    dist = state.networks.actor.apply(state.actor.params, norm_obs)
     return dist.mode() if key is None else dist.sample(key)
 
 
@@ -113,7 +113,7 @@ def surrogate(
     return jnp.mean(jnp.exp(log_ratio) * advantage), old.kl(new).mean()
 
 
-def natural(gradient: jax.Array, fisher: Callable, cfg: Config) -> jax.Array:
+def natural_step(gradient: jax.Array, fisher: Callable, cfg: Config) -> jax.Array:
     """The step along F⁻¹ g whose KL is δ to second order."""
 
     def damped(v: jax.Array) -> jax.Array:
@@ -123,18 +123,18 @@ def natural(gradient: jax.Array, fisher: Callable, cfg: Config) -> jax.Array:
     return jnp.sqrt(2 * cfg.delta / (x @ damped(x) + 1e-8)) * x
 
 
-def search(
+def line_search(
     theta: jax.Array, step: jax.Array, measure: Callable, cfg: Config, pmean: Pmean
 ) -> tuple[jax.Array, jax.Array]:
-    """The new θ and the number of step sizes refused, by `measure(θ) -> (J, KL)`."""
-    # Every candidate is tried at once: no learner can leave the search early.
+    """The new θ and the number of rejected steps, given `measure(θ) -> (J, KL)`."""
+    # All candidates are measured, so that all learners make the same `pmean` calls.
     scales = cfg.backtrack_coeff ** jnp.arange(cfg.backtrack_iters)  # [K]
     candidates = theta[None] + scales[:, None] * step[None]  # [K, params]
     gains, kls = pmean(jax.lax.map(measure, candidates))
-    good = (kls <= cfg.delta) & (gains >= pmean(measure(theta)[0]))
-    first = jnp.argmax(good)
-    theta = jnp.where(good.any(), candidates[first], theta)
-    return theta, jnp.where(good.any(), first, cfg.backtrack_iters)
+    accepted = (kls <= cfg.delta) & (gains >= pmean(measure(theta)[0]))
+    first = jnp.argmax(accepted)
+    theta = jnp.where(accepted.any(), candidates[first], theta)
+    return theta, jnp.where(accepted.any(), first, cfg.backtrack_iters)
 
 
 def update(
@@ -143,11 +143,11 @@ def update(
     """One natural step on the actor, `train_v_iters` on the critic, from [T, N]."""
     checks.batch(batch, "trpo", ("T", "N"))
     cfg, networks = state.config, state.networks
-    rollout = normalize.observations(state.obs_norm, batch)
-    judged = critics.evaluate(state, rollout)
-    return_norm = normalize.merge(state.return_norm, judged.returns, pmean)
-    labels = judged.labels(return_norm, pmean)
-    rollout, advantage, target = replay.flatten((rollout, *labels))
+    rollout = normalize.normalize_batch(state.obs_norm, batch)
+    estimate = critics.estimate(state, rollout)
+    return_norm = normalize.merge(state.return_norm, estimate.returns, pmean)
+    targets = estimate.targets(return_norm, pmean)
+    rollout, advantage, target = replay.flatten((rollout, *targets))
 
     theta, unravel = ravel_pytree(state.actor.params)
     old = networks.actor.apply(state.actor.params, rollout.obs)
@@ -160,16 +160,17 @@ def update(
     fisher = optim.fisher_product(
         lambda theta: networks.actor.apply(unravel(theta), rollout.obs), theta
     )
-    step = natural(pmean(gradient), lambda v: pmean(fisher(v)), cfg)
-    moved, refused = theta + step, jnp.zeros((), int)
+    step = natural_step(pmean(gradient), lambda v: pmean(fisher(v)), cfg)
+    new_theta, rejected = theta + step, jnp.zeros((), int)
     if cfg.line_search:
-        moved, refused = search(theta, step, measure, cfg, pmean)
-    (before, _), (after, kl) = measure(theta), measure(moved)
+        new_theta, rejected = line_search(theta, step, measure, cfg, pmean)
+    (before, _), (after, kl) = measure(theta), measure(new_theta)
 
     critic, critic_info = critics.regress(
         state.critic,
         optax.adam(cfg.vf_lr),
-        critics.Labelled(rollout.obs, target),
+        rollout.obs,
+        target,
         networks.critic,
         cfg.train_v_iters,
         pmean,
@@ -179,13 +180,13 @@ def update(
         "DeltaLossPi": before - after,
         "Entropy": old.entropy().mean(),
         "KL": kl,
-        "BacktrackIters": refused,
+        "BacktrackIters": rejected,
     }
     state = dataclasses.replace(
         state,
-        actor=optim.Net(unravel(moved), opt_state=()),
+        actor=optim.Net(unravel(new_theta), opt_state=()),
         critic=critic,
         obs_norm=normalize.merge(state.obs_norm, batch.obs, pmean),
         return_norm=return_norm,
     )
-    return state, actor_info | critic_info | judged.metrics()
+    return state, actor_info | critic_info | estimate.metrics()

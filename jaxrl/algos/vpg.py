@@ -25,23 +25,23 @@ class Config:
     gamma: Fraction = 0.99
     """Discount factor."""
     lam: Fraction = 0.97
-    """GAE's λ: 0 trusts the critic alone, 1 the rewards alone."""
+    """GAE lambda: 0 uses one-step TD errors, 1 Monte Carlo returns."""
     pi_lr: Positive = 1e-3
     """Learning rate of the policy."""
     vf_lr: Positive = 1e-3
     """Learning rate of the value function."""
     train_v_iters: Count = 80
-    """Gradient steps on the value function in an update."""
+    """Gradient steps on the value function per update."""
     normalize_obs: bool = True
-    """Whiten observations by their running moments."""
+    """Standardize observations by their running mean and variance."""
     normalize_returns: bool = True
-    """Let the value function predict returns on one scale, by their running moments."""
+    """Standardize the value function's targets by their running mean and variance."""
     hidden: Widths = (64, 64)
     """Widths of the hidden layers."""
     activation: nets.Activation = "tanh"
-    """What follows each hidden layer."""
+    """Activation function of the hidden layers."""
     initializer: nets.Initializer = "orthogonal"
-    """How weights begin; `orthogonal` also makes the first policy nearly uniform."""
+    """Weight initialization; orthogonal also starts with a nearly uniform policy."""
 
 
 @jax.tree_util.register_dataclass
@@ -61,11 +61,11 @@ def init(
     config: Config = Config(),
     networks: nets.Networks | None = None,
 ) -> State:
-    """A fresh state for environments like `spec`."""
+    """The initial state for environments like `spec`."""
     checks.spec(spec, "vpg", needs="any")
     cfg = checks.config(config, Config)
-    networks = nets.check(networks or nets.stochastic(spec, cfg))
-    actor, critic = nets.init_stochastic(networks, key, spec)
+    networks = nets.check(networks or nets.actor_critic_networks(spec, cfg))
+    actor, critic = nets.init_actor_critic(networks, key, spec)
     return State(
         actor=optim.create(actor, optax.adam(cfg.pi_lr)),
         critic=optim.create(critic, optax.adam(cfg.vf_lr)),
@@ -77,9 +77,9 @@ def init(
 
 
 def act(state: State, obs: jax.Array, key: jax.Array | None = None) -> jax.Array:
-    """With a key a sample of π, without one its mode."""
-    seen = normalize.observation(state.obs_norm, obs)
-    dist = state.networks.actor.apply(state.actor.params, seen)
+    """A sample of π with a key, its mode without."""
+    norm_obs = normalize.normalize_obs(state.obs_norm, obs)
+    dist = state.networks.actor.apply(state.actor.params, norm_obs)
     return dist.mode() if key is None else dist.sample(key)
 
 
@@ -97,11 +97,11 @@ def update(
     """One step on the actor, `train_v_iters` on the critic, from a rollout [T, N]."""
     checks.batch(batch, "vpg", ("T", "N"))
     cfg, networks = state.config, state.networks
-    rollout = normalize.observations(state.obs_norm, batch)
-    judged = critics.evaluate(state, rollout)
-    return_norm = normalize.merge(state.return_norm, judged.returns, pmean)
-    labels = judged.labels(return_norm, pmean)
-    rollout, advantage, target = replay.flatten((rollout, *labels))
+    rollout = normalize.normalize_batch(state.obs_norm, batch)
+    estimate = critics.estimate(state, rollout)
+    return_norm = normalize.merge(state.return_norm, estimate.returns, pmean)
+    targets = estimate.targets(return_norm, pmean)
+    rollout, advantage, target = replay.flatten((rollout, *targets))
 
     data = (networks, rollout, advantage)
     before, old = actor_loss(state.actor.params, *data)
@@ -111,7 +111,8 @@ def update(
     critic, critic_info = critics.regress(
         state.critic,
         optax.adam(cfg.vf_lr),
-        critics.Labelled(rollout.obs, target),
+        rollout.obs,
+        target,
         networks.critic,
         cfg.train_v_iters,
         pmean,
@@ -129,4 +130,4 @@ def update(
         obs_norm=normalize.merge(state.obs_norm, batch.obs, pmean),
         return_norm=return_norm,
     )
-    return state, actor_info | critic_info | judged.metrics()
+    return state, actor_info | critic_info | estimate.metrics()

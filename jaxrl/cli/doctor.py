@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jaxrl import __version__
-from jaxrl.cli import flags
+from jaxrl.cli import options
 from jaxrl.errors import UserError
 from jaxrl.show import video
 
@@ -24,14 +24,7 @@ class Absent(Exception):
 
 
 def main(arguments: list[str]) -> int:
-    parser = flags.Parser(
-        "doctor [--out DIR]",
-        "Checks versions, devices, MPI, rendering and the output directory, and trains "
-        "for some seconds.",
-    )
-    where = "directory that would hold the runs [runs]"
-    parser.add_argument("--out", type=Path, metavar="DIR", default="runs", help=where)
-    out = parser.parse(arguments).out
+    out = options.parser("doctor").parse(arguments).out
     checks: dict[str, Callable[[], str]] = {
         "versions": _versions,
         "devices": _devices,

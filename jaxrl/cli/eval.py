@@ -1,6 +1,5 @@
 """`jaxrl eval DIR [--episodes N ...]`."""
 
-import argparse
 import json
 import os
 import sys
@@ -9,20 +8,20 @@ from typing import Any
 import numpy as np
 
 from jaxrl import evaluation
-from jaxrl.cli import flags
+from jaxrl.cli import options
 from jaxrl.errors import UserError
 from jaxrl.evaluation import EpisodeStep
 from jaxrl.logging.terminal import table
 from jaxrl.show import agent, statistics
 
-# Even the range of fewer values holds their median with less than 95 %: 1 - 2^(1 - n).
+# With fewer, even the whole range covers the median by less than 95 %: 1 - 2^(1 - n).
 FEWEST = 6
 
 
 def main(arguments: list[str]) -> int:
-    given = _parse(arguments)
+    given = options.parser("eval").parse(arguments)
     drawing = _in_a_window() if given.render else {}
-    policy, env = agent.load(given.dir, given.checkpoint, given.max_len, **drawing)
+    policy, env = agent.load(given.dir, given.model, given.max_len, **drawing)
     act = policy if given.deterministic else agent.exploring(policy, given.seed)
     episodes = []
     for step in evaluation.play(act, env, given.episodes, given.seed):
@@ -39,28 +38,10 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _parse(arguments: list[str]) -> argparse.Namespace:
-    parser = flags.Parser(
-        "eval DIR [--episodes N] [--stochastic] [--render] [--json] ...",
-        "Plays episodes with the policy of a run, in the run's environment.",
-    )
-    flags.add_agent(parser)
-    add = parser.add_argument
-    add("--episodes", type=flags.count, default=100, metavar="N", help="how many [100]")
-    way = parser.add_mutually_exclusive_group().add_argument
-    way("--deterministic", action="store_true", default=True, help="greedily (default)")
-    way("--stochastic", action="store_false", dest="deterministic", help="exploring")
-    add("--render", action="store_true", help="show them in a window")
-    add("--max_len", type=flags.count, metavar="N", help="steps that end an episode")
-    add("--seed", type=flags.seed, default=0, metavar="N", help="of the episodes [0]")
-    add("--json", action="store_true", help="print one line of JSON instead")
-    return parser.parse(arguments)
-
-
 def _in_a_window() -> dict[str, str]:
     displays = ("DISPLAY", "WAYLAND_DISPLAY")
     if sys.platform == "linux" and not any(os.environ.get(name) for name in displays):
-        raise UserError("there is no display for --render; film it with jaxrl video")
+        raise UserError("there is no display for --render; use jaxrl video instead")
     return {"render_mode": "human"}
 
 

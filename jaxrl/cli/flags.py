@@ -1,46 +1,90 @@
-"""What the commands share: options read alike and refused alike, outputs whole."""
+"""The one parser of all commands, the kinds of values, and outputs written whole."""
 
 import argparse
 import contextlib
+import itertools
 import os
 import re
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from jaxrl.errors import UserError, suggestion
-from jaxrl.runs.reading import CHECKPOINTS
 
+WIDEST = 100  # columns of a help text
+RENAMED = {"checkpoint": "model", "n_eval_episodes": "episodes"}
+RENAMED |= {"num_test_episodes": "episodes"}
+MODELS = ("last", "best")
 Wrong = argparse.ArgumentTypeError
 
 
 class Parser(argparse.ArgumentParser):
-    """Refuses in a sentence, with the nearest option; takes - and _ alike."""
+    """Explains a mistake in a sentence, with the nearest flag; takes - and _ alike."""
 
-    def __init__(self, usage: str, description: str) -> None:
+    def __init__(self, usage: str, description: str = "") -> None:
         super().__init__(
-            usage=f"jaxrl {usage}",
+            usage=usage,
             description=description,
             allow_abbrev=False,
-            formatter_class=lambda prog: argparse.HelpFormatter(
-                prog, max_help_position=30, width=88
-            ),
+            formatter_class=_formatter,
         )
 
+    def parse(self, words: Sequence[str]) -> argparse.Namespace:
+        """The options in the words of a command."""
+        given, unknown = self.parse_some(words)
+        for name in unknown:
+            hint = suggestion(f"--{name}", self._option_string_actions)
+            hint = hint or "; --help lists all options"
+            new = f"; it is now --{RENAMED[name]}" if name in RENAMED else ""
+            raise UserError(f"'--{name}' is not an option{new or hint}")
+        return given
+
+    def parse_some(
+        self, words: Sequence[str]
+    ) -> tuple[argparse.Namespace, dict[str, list[str]]]:
+        """The options, and unknown flags with the words that follow them."""
+        known, unknown = self._split([_underscored(word) for word in words])
+        return self.parse_args(known), unknown
+
+    def _split(self, words: list[str]) -> tuple[list[str], dict[str, list[str]]]:
+        options = self._option_string_actions
+        known, unknown = [], {}
+        while words:
+            word = words.pop(0)
+            name, equals, value = word.partition("=")
+            if name[:2] == "--" and name not in options:
+                unknown[name[2:]] = [value] if equals else _values(words)
+                continue
+            takes_one = name in options and options[name].nargs is None and not equals
+            if takes_one and words and words[0][:1] == "-" and words[0] not in options:
+                # A value may begin with a dash, as -inf or -1,2; a flag has two.
+                word += f"={words.pop(0)}" if words[0][:2] != "--" else ""
+            known.append(word)
+        return known, unknown
+
     def error(self, message: str) -> NoReturn:
-        message = message.replace("the following arguments are required: ", "no ")
+        """Says what argparse found in our words."""
+        if found := re.fullmatch(r"argument (\S+): expected .*arguments?", message):
+            name = found[1].rpartition("/")[2]
+            kind = self._option_string_actions[name].metavar
+            raise UserError(f"{name} needs a value, as in {name} {kind}")
+        if found := re.match(r"unrecognized arguments: (.*)", message):
+            word = found[1].split(" ")[0]
+            raise UserError(f"{word!r} follows no flag; options are --name value")
+        absent = "the following arguments are required: "
+        if absent in message:
+            what = message.removeprefix(absent)
+            raise UserError(f"no {what}; the usage is {self.usage}")
         message = message.replace("not allowed with argument", "does not go with")
         message = re.sub(r"^argument (\S+): ", lambda name: f"{name[1]} ", message)
         choice = r"invalid choice: (.*) \(choose from (.*)\)"
         raise UserError(re.sub(choice, r"is \1, but must be one of \2", message))
 
-    def parse(self, words: list[str]) -> argparse.Namespace:
-        given, strangers = self.parse_known_args([_underscored(word) for word in words])
-        if strangers:
-            options = [o for action in self._actions for o in action.option_strings]
-            hint = suggestion(strangers[0], options) or "; --help lists all options"
-            raise UserError(f"{strangers[0]!r} is not an option{hint}")
-        return given
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    width = min(shutil.get_terminal_size().columns, WIDEST) - 2
+    return argparse.HelpFormatter(prog, max_help_position=28, width=width)
 
 
 def _underscored(word: str) -> str:
@@ -50,54 +94,61 @@ def _underscored(word: str) -> str:
     return f"--{name.replace('-', '_')}{equals}{value}"
 
 
-def first_of(words: list[str]) -> tuple[str, list[str]]:
-    """The word before all flags, "" where there is none, and the others."""
-    if words and not words[0].startswith("-"):
-        return words[0], words[1:]
-    return "", list(words)
+def _values(words: list[str]) -> list[str]:
+    """Removes and returns the words up to the next flag."""
+    found = []
+    while words and words[0][:2] != "--":
+        found.append(words.pop(0))
+    return found
 
 
-def add_agent(parser: Parser) -> None:
-    """The options of the commands that show one trained policy."""
-    parser.add_argument("dir", metavar="DIR", help="directory of a run")
-    parser.add_argument(
-        "--checkpoint",
-        type=model,
-        metavar="MODEL",
-        default="last",
-        help="which of its models: last, best (by its episodes) or a step [last]",
-    )
+def peek(words: Sequence[str], option: str) -> str:
+    """The value of an option, read before there is a parser; "" where it is absent."""
+    for word, following in itertools.pairwise([*words, ""]):
+        name, equals, value = _underscored(word).partition("=")
+        if name == option:
+            return value if equals else following
+    return ""
 
 
-def add_paths(parser: Parser) -> None:
-    """The runs that a command is about."""
-    parser.add_argument(
-        "paths", nargs="+", metavar="PATH", help="runs, directories of runs, or globs"
-    )
+def first_word(words: Sequence[str]) -> str:
+    """The word before all flags; "" where there is none."""
+    return words[0] if words and not words[0].startswith("-") else ""
 
 
-def add_output(parser: Parser, default: str) -> None:
-    parser.add_argument(
-        *("-o", "--output"),
-        type=Path,
-        metavar="FILE",
-        default=Path(default),
-        help=f"where to write it [{default}]",
-    )
+class Once(argparse.Action):
+    """Takes one or several values, but only once; none is the switch turned on."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Stores the values as a list."""
+        if hasattr(namespace, self.dest):
+            raise UserError(f"--{self.dest} is given twice; name all its values once")
+        setattr(namespace, self.dest, values or [self.const])
+
+
+# Kinds of values
 
 
 def model(text: str) -> str | int:
-    """By its name or the step it was saved at."""
-    if not text.isdecimal() and text not in CHECKPOINTS:
+    """A model by its name or by the step it was saved at."""
+    if not text.isdecimal() and text not in MODELS:
         raise Wrong(f"is {text!r}, but must be last, best or a step")
     return int(text) if text.isdecimal() else text
 
 
 def count(text: str) -> int:
+    """A whole number from 1 on."""
     return _whole(text, 1)
 
 
 def seed(text: str) -> int:
+    """A whole number from 0 on."""
     return _whole(text, 0)
 
 
@@ -116,13 +167,16 @@ def duration(text: str) -> float:
     return float(match[1]) * units[match[2]]
 
 
+# Outputs
+
+
 @contextlib.contextmanager
 def writing(path: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
     """A name to write to, which becomes `path` when all went well."""
     if path.suffix not in suffixes:
-        raise UserError(
-            f"cannot write {path}; its name must end in {_either(suffixes)}"
-        )
+        *most, last = suffixes
+        endings = f"{', '.join(most)} or {last}" if most else last
+        raise UserError(f"cannot write {path}; its name must end in {endings}")
     if path.is_dir() or not path.parent.is_dir():
         what = (
             "it is a directory" if path.is_dir() else f"{path.parent} is no directory"
@@ -130,7 +184,7 @@ def writing(path: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
         raise UserError(f"cannot write {path}: {what}")
     fresh = path.with_name(f".new-{os.getpid()}-{path.name}")
     try:
-        fresh.touch()  # refuses before the work is done, not after
+        fresh.touch()  # fails before the work is done, not after
         yield fresh
         fresh.replace(path)
     except OSError as error:
@@ -138,8 +192,3 @@ def writing(path: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):
             fresh.unlink(missing_ok=True)
-
-
-def _either(words: tuple[str, ...]) -> str:
-    *most, last = words
-    return f"{', '.join(most)} or {last}" if most else last

@@ -1,4 +1,4 @@
-"""Ctrl-C before a command listens for signals by itself."""
+"""Ctrl-C before a command handles signals by itself."""
 
 import contextlib
 import os
@@ -11,27 +11,27 @@ from typing import Any
 Handler = Callable[[int, FrameType | None], Any]
 MESSAGE = b"\njaxrl: interrupted\n"
 CODE = 128 + signal.SIGINT
-DEAF = "_xla_gc_callback"  # JAX's; what is raised in it is printed and forgotten
-AGAIN = 0.01  # seconds
+SWALLOWS = "_xla_gc_callback"  # JAX's; what is raised in it is printed and ignored
+RETRY_AFTER = 0.01  # seconds
 
 
 @contextlib.contextmanager
-def heeded() -> Iterator[None]:
-    """As KeyboardInterrupt, wherever the command is when it comes."""
+def as_exception() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, whatever the command is doing."""
     with _handled_by(_raise, signal.default_int_handler):
         yield
 
 
 @contextlib.contextmanager
-def immediately() -> Iterator[None]:
-    """Ends the process. For imports, which may swallow or not survive an exception."""
+def as_exit() -> Iterator[None]:
+    """Ctrl-C ends the process. For imports, which may swallow an exception."""
     with _handled_by(_leave, _raise):
         yield
 
 
 @contextlib.contextmanager
 def _handled_by(handler: Handler, usual: Handler) -> Iterator[None]:
-    """In place of the usual handler; one that others have set stays."""
+    """In place of the `usual` handler; another one stays."""
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) is not usual:
         yield
@@ -44,9 +44,9 @@ def _handled_by(handler: Handler, usual: Handler) -> Iterator[None]:
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
-    if frame is None or frame.f_code.co_name != DEAF:
+    if frame is None or frame.f_code.co_name != SWALLOWS:
         raise KeyboardInterrupt
-    threading.Timer(AGAIN, os.kill, (os.getpid(), number)).start()
+    threading.Timer(RETRY_AFTER, os.kill, (os.getpid(), number)).start()
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

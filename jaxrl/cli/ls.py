@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from jaxrl.cli import flags
+from jaxrl.cli import options
 from jaxrl.runs.overview import Overview, overviews
 
 HEAD = ["run", "state", "steps", "last", "best", "age", "size"]
@@ -11,15 +11,7 @@ UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def main(arguments: list[str]) -> int:
-    parser = flags.Parser(
-        "ls [PATH ...] [--json]",
-        "Lists runs: what has become of them, steps, last and best return, the time "
-        "since their last sign of life, and size.",
-    )
-    paths = "runs, directories of runs, or globs [runs]"
-    parser.add_argument("paths", nargs="*", metavar="PATH", default=[], help=paths)
-    parser.add_argument("--json", action="store_true", help="print JSON instead")
-    given = parser.parse(arguments)
+    given = options.parser("ls").parse(arguments)
     wanted = given.paths or ["runs"]
     empty = not given.paths and not Path("runs").exists()
     found = [] if empty else overviews(wanted)

@@ -1,27 +1,30 @@
 """`jaxrl`: finds the command. JAX is not imported before one is known to need it."""
 
+import contextlib
 import importlib
 import os
 import sys
 
 from jaxrl import __version__
-from jaxrl.cli import interrupt
+from jaxrl.cli import interrupt, outcome
 from jaxrl.errors import UserError
 from jaxrl.processes import mpirun
+from jaxrl.runs.status import Status
 
 COMMANDS = {
     "train": "train a policy in an environment",
     "grid": "train with every combination of settings, several runs at a time",
     "search": "search for good settings, each trial a run",
-    "resume": "go on with a run that was stopped, or beyond its end",
-    "rerun": "start a run anew, with another seed or other settings",
-    "eval": "play episodes of a trained policy, and sum them up",
-    "video": "film a trained policy",
+    "resume": "continue a run that was stopped, or train it longer",
+    "rerun": "repeat a run, also with another seed or other settings",
+    "eval": "evaluate a trained policy over episodes",
+    "video": "record a video of a trained policy",
     "plot": "draw learning curves",
-    "report": "show runs on a page for the browser: table, curves, settings, failures",
-    "ls": "list runs, and what has become of them",
+    "report": "write a page for the browser: table, curves, settings, failures",
+    "ls": "list runs and their status",
     "doctor": "check that everything works on this machine",
     "export": "write a trained policy as one file that needs only NumPy",
+    "completion": "print a script that completes commands and flags in a shell",
 }
 
 HELP = f"""\
@@ -30,7 +33,7 @@ usage: jaxrl COMMAND ...
 Six reinforcement-learning algorithms in JAX: vpg, trpo, ppo, ddpg, td3, sac.
 
 commands:
-{chr(10).join(f"  {name:8} {what}" for name, what in COMMANDS.items())}
+{chr(10).join(f"  {name:10} {what}" for name, what in COMMANDS.items())}
 
   jaxrl train sac --env Hopper-v4
   jaxrl train sac --help         every setting of an algorithm, with its default
@@ -51,38 +54,57 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     if command not in COMMANDS:
         return _unknown(command)
+    if {"-h", "--help"} & {*rest}:
+        return _help(command, rest)
+    outcome.claim()
     mpirun.fix_threads()
-    mpirun.join(mpirun.VERBOSE in rest)
-    rest = [word for word in rest if word != mpirun.VERBOSE]
-    with interrupt.heeded():
+    verbose = [word for word in rest if word.replace("_", "-") == mpirun.VERBOSE]
+    mpirun.join(bool(verbose))
+    rest = [word for word in rest if word not in verbose]
+    with interrupt.as_exception():
         return _ran(command, rest)
 
 
+def _help(command: str, rest: list[str]) -> int:
+    """Prints the options of a command without importing what the command needs."""
+    from jaxrl.cli import options
+
+    with contextlib.suppress(BrokenPipeError):
+        print(options.parser(command, rest).format_help(), end="")
+    return 0
+
+
 def _ran(command: str, rest: list[str]) -> int:
-    """Its exit code; what went wrong is told in a sentence."""
+    """Its exit code; prints what went wrong in a sentence."""
     try:
-        with interrupt.immediately():
+        with interrupt.as_exit():
             module = importlib.import_module(f"jaxrl.cli.{command}")
-        return module.main(rest)
+        code = module.main(rest)
+        outcome.record_exit_code(code)
+        return code
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except UserError as error:
-        return _stopped(2, str(error))
-    except FloatingPointError as error:
-        return _stopped(1, f"stopped, because {error}; no checkpoint holds it")
-    except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        return _stopped(1, f"stopped: {error.strerror or error}{where}")
-    except KeyboardInterrupt:
-        return _stopped(interrupt.CODE, "interrupted")
-    except SystemExit as left:
-        if mpirun.size() == 1:
-            raise
-        return _stopped(1, f"the process was left by exit({left.code})")
+    except BaseException as error:
+        ended = Status.from_error(error)
+        outcome.record(ended)
+        return _failed(error, ended)
 
 
-def _stopped(code: int, sentence: str) -> int:
+def _failed(error: BaseException, ended: Status) -> int:
+    """Says why, or shows the traceback of what should not have happened."""
+    sentence = ended.reason
+    if isinstance(error, UserError):
+        sentence = str(error)  # which may have several lines
+    elif isinstance(error, FloatingPointError):
+        sentence = f"Training failed: {error}. The last checkpoint is from before that."
+    elif isinstance(error, OSError):
+        sentence = f"failed: {sentence}"
+    elif isinstance(error, KeyboardInterrupt):
+        sentence = "interrupted"
+    elif not isinstance(error, SystemExit) or mpirun.size() == 1:
+        raise error
+    code = 1 if isinstance(error, SystemExit) else ended.exit_code or 1
     if mpirun.size() > 1:
         mpirun.end_all(code, f"jaxrl: {sentence}")
     print(f"jaxrl: {sentence}", file=sys.stderr)

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxrl.cli import flags
+from jaxrl.cli import options
+from jaxrl.cli.flags import writing
 from jaxrl.errors import UserError
 from jaxrl.runs.reading import Record
 from jaxrl.show import curves, plot, plot_suite, suite
 from jaxrl.show.curves import Curve, Panel, View
-from jaxrl.show.statistics import ESTIMATES
 
 Picture = tuple[plot.Size, plot.Drawing]
 
 
 def main(arguments: list[str]) -> int:
-    given = _parse(arguments)
+    given = options.parser("plot").parse(arguments)
     runs = curves.found(given.paths, given.exclude)
     runs = curves.chosen(runs, given.select, given.exclude)
     runs, without = curves.with_data(runs)
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
     picture = _suite(runs, view, given) if given.suite else _curves(runs, view, given)
     if given.output or not given.show:
         output = given.output or Path("suite.png" if given.suite else "curves.png")
-        with flags.writing(output, plot.SUFFIXES) as path:
+        with writing(output, plot.SUFFIXES) as path:
             plot.save(path, *picture)
         print(f"{output}: {len(runs)} {'run' if len(runs) == 1 else 'runs'}")
     if given.show:
@@ -72,57 +72,6 @@ def _suite(runs: list[Record], view: View, given: argparse.Namespace) -> Picture
 def _interval(one: suite.Estimate) -> str:
     known = not np.isnan(one.low)
     return f"{one.value:.3f}" + (f" [{one.low:.3f}, {one.high:.3f}]" if known else "")
-
-
-def _parse(arguments: list[str]) -> argparse.Namespace:
-    parser = flags.Parser(
-        "plot PATH... [-y COLUMN ...] [-o FILE] [--show] ...",
-        "Draws learning curves: runs of one name are averaged, with a band around "
-        "them; environments and columns have panels of their own.",
-    )
-    flags.add_paths(parser)
-    _add_which(parser)
-    _add_how(parser)
-    return parser.parse(arguments)
-
-
-def _add_which(parser: flags.Parser) -> None:
-    """What is drawn."""
-
-    def words(name: str, kind: str, default: list[str], sentence: str) -> None:
-        parser.add_argument(
-            name, nargs="+", metavar=kind, default=default, help=sentence
-        )
-
-    columns = "columns of progress.csv; Performance is the return of the test "
-    columns += "episodes, or else of the training's [Performance]"
-    words("-y", "COLUMN", [curves.PERFORMANCE], columns)
-    together = "settings that the runs of a curve have in common [exp_name]"
-    words("--group", "SETTING", ["exp_name"], together)
-    matching = "globs of runs' names or paths, or setting=value"
-    words("--select", "GLOB", [], f"only these runs: {matching}")
-    words("--exclude", "GLOB", [], "all but these")
-    words("--legend", "NAME", [], "other names for the curves, in their order")
-
-
-def _add_how(parser: flags.Parser) -> None:
-    """How it is drawn, and where."""
-    add = parser.add_argument
-    add("-x", metavar="COLUMN", default=curves.STEPS, help=f"[{curves.STEPS}]")
-    add("--smooth", type=flags.count, default=1, metavar="N", help="rows averaged [1]")
-    add("--est", choices=ESTIMATES, default="mean", help="the line, over runs [mean]")
-    bands = "around it: 95 %% bootstrap interval, standard deviation, extremes [ci]"
-    add("--band", choices=plot.BANDS, default="ci", help=bands)
-    add("--count", action="store_true", help="draw every run for itself")
-    facet = "setting with a panel for each value, or none [env]"
-    add("--facet", metavar="SETTING", default="env", help=facet)
-    add("--ref", choices=["spinup"], help="Spinning Up's published curves beside them")
-    file = "a .png, .svg or .pdf [curves.png, or suite.png]"
-    add("-o", "--output", type=Path, metavar="FILE", help=file)
-    suite_help = "aggregates over environments instead of curves: IQM, performance "
-    suite_help += "profiles, probability of improvement"
-    add("--suite", action="store_true", help=suite_help)
-    add("--show", action="store_true", help="open a window; no file, unless -o asks")
 
 
 def _references(panels: list[Panel], view: View) -> list[list[Curve]]:

@@ -2,21 +2,15 @@
 
 import sys
 
-from jaxrl.cli import flags
+from jaxrl.cli import options
+from jaxrl.cli.flags import writing
 from jaxrl.show import page, report
 
 
 def main(arguments: list[str]) -> int:
-    parser = flags.Parser(
-        "report PATH... [-o report.html]",
-        "Writes one page for the browser, which needs no network: a table of the runs, "
-        "their curves, settings, machines and videos, and why some failed.",
-    )
-    flags.add_paths(parser)
-    flags.add_output(parser, "report.html")
-    given = parser.parse(arguments)
+    given = options.parser("report").parse(arguments)
     found = report.gathered(given.paths)
-    with flags.writing(given.output, (".html",)) as path:
+    with writing(given.output, (".html",)) as path:
         content = report.content(found, given.output.absolute().parent)
         path.write_text(page.filled(content), "utf-8", errors="replace")
     for run in found.damaged:

@@ -2,13 +2,16 @@
 
 import os
 import shlex
+import signal
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jaxrl.cli import outcome
 from jaxrl.processes import mpirun
 from jaxrl.processes.signals import StopRequest
 from jaxrl.runs.reading import Record
+from jaxrl.runs.status import Status
 
 if TYPE_CHECKING:
     from jaxrl.training.session import Result
@@ -36,16 +39,17 @@ def launched(words: list[str], ranks: int, threads: int = 0) -> int:
     """
     share = max(len(os.sched_getaffinity(0)) // ranks, 1)
     given = int(os.environ["NPROC"])  # fewer, where others run beside it
-    job = mpirun.Launch(words, ranks, threads or min(share, given))
+    outcome.pass_on()
+    launch = mpirun.Launch(words, ranks, threads or min(share, given))
     asked = False
     with StopRequest() as stop:
         try:
-            while (code := job.wait(0.1)) is None:
+            while (code := launch.wait(0.1)) is None:
                 if stop.signal and not asked:
                     asked = True
-                    job.stop(stop.signal)
+                    launch.stop(stop.signal)
         except BaseException:
-            job.kill()
+            launch.kill()
             raise
     return 128 + stop.signal if stop.signal and code else code
 
@@ -63,8 +67,9 @@ def report(result: "Result") -> int:
     """Says where the run is and what can be done with it; the exit code."""
     path = shlex.quote(str(result.directory))
     if result.stopped_by:
-        heard = mpirun.heard_by_all(result.stopped_by)
-        print(f"\nstopped by {heard} and saved; go on with")
+        heard = signal.Signals[mpirun.heard_by_all(result.stopped_by)]
+        outcome.record(Status.from_signal(heard))
+        print(f"\nstopped by {heard.name} and saved; continue with")
         print(f"  jaxrl resume {path}", flush=True)
         if mpirun.rank():
             time.sleep(mpirun.MOURNING)

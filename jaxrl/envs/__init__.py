@@ -1,4 +1,4 @@
-"""Environments: gymnasium's and EnvPool's on the host, and pure ones in JAX."""
+"""Environments: gymnasium and EnvPool on the host, and JAX environments."""
 
 from collections.abc import Mapping
 from typing import Any

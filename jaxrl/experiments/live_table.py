@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from jaxrl.logging.terminal import clock
 
-ORDER = ("running", "failed", "stopped", "waiting", "finished")
+ORDER = ("running", "failed", "stopped", "pruned", "waiting", "finished")
 NUMBERS = 9  # characters of a return and of a time
 
 
@@ -44,7 +44,7 @@ class Line(NamedTuple):
     @property
     def done(self) -> int:
         """Steps of the whole that need no more time."""
-        over = self.state in ("finished", "failed") or self.cause.startswith("pruned")
+        over = self.state in ("finished", "failed", "pruned")
         return self.total if over else min(self.steps, self.total)
 
 
@@ -85,7 +85,7 @@ class Display:
         head = f"{states['finished']} of {len(lines)} finished"
         self._print(f"\n{self._name}: {', '.join([head, *counts])}, in {seconds}")
         for line in lines:
-            if line.state in ("failed", "stopped"):
+            if line.state in ("failed", "stopped", "pruned"):
                 self._print(f"  {line.name}: {line.cause}\n    {line.output}")
 
     def _print_changes(self, lines: Sequence[Line]) -> None:

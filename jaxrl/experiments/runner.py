@@ -1,30 +1,27 @@
 """Runs variants side by side, each as a process of its own.
 
-What has become of a variant is told from its directory, so a second go skips what is
-finished, resumes what was cut and tries again what failed.
+The state of a variant is read from its directory, so rerunning skips finished runs,
+resumes interrupted ones and retries failed ones.
 """
 
 import contextlib
 import dataclasses
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, Protocol, Self
+from typing import Protocol
 
 from jaxrl.errors import UserError
-from jaxrl.experiments.live_table import Display, Line
+from jaxrl.experiments.job import Job, State, Stop
+from jaxrl.experiments.live_table import Display
 from jaxrl.experiments.variant import Variant
-from jaxrl.processes import subprocesses
 from jaxrl.processes.signals import StopRequest
-from jaxrl.runs import directory, failures, reading
+from jaxrl.runs import directory
+from jaxrl.runs.status import REFUSED
 
-REFUSED = 2  # the exit code of what would be refused again
 SHOWN = 10  # refusals of one kind
-GRACE = 30.0  # seconds to save in, after which a run is killed
-State = Literal["waiting", "running", "finished", "failed", "stopped"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,11 +39,11 @@ class Options:
     time_limit: float = 0.0
     """Seconds after which a run is stopped, saved and counted as failed; 0 for none."""
     retries: int = 0
-    """How often a run that failed is tried again at once."""
+    """How often a failed run is retried at once."""
     overwrite: bool = False
     """Remove runs of earlier, different settings."""
     screen: bool = True
-    """Show how it goes."""
+    """Print progress."""
 
     def __post_init__(self) -> None:
         for name in "jobs", "retries", "threads":
@@ -60,138 +57,29 @@ class Options:
             )
 
 
-@dataclasses.dataclass
-class Job:
-    """A variant on its way."""
-
-    variant: Variant
-    state: State
-    changes: list[str]
-    """How an earlier run in its directory differs from it."""
-    cause: str = ""
-    attempts: int = 0
-    process: subprocess.Popen | None = None
-    _since: float = 0.0
-    _printed: int = 0  # bytes of its output before this attempt
-    _noted: int = 0  # when an earlier attempt left its cause
-    _stopped_for: str = ""
-    _stopped_at: float = 0.0
-
-    @classmethod
-    def of(cls, variant: Variant) -> Self:
-        """Told from what the variant has left behind."""
-        record = variant.record
-        changes = variant.changes(record) if record else []
-        over = record is not None and not changes and record.state == "finished"
-        return cls(variant, "finished" if over else "waiting", changes)
-
-    def start(self, threads: int = 1, launcher: Sequence[str] = ()) -> None:
-        """As a new run, or from where it was left."""
-        path, output = self.variant.path, self.variant.output
-        self.variant.write()
-        words = ["train", "--config", str(self.variant.file)]
-        if self.variant.record is not None and not self.changes:
-            words = ["resume", str(path)]
-        elif path.exists():  # an earlier one, or one that never came to its settings
-            words.append("--overwrite")
-        self.note_output()
-        self.process = subprocesses.start(words, output, threads, launcher)
-        self.state, self._since = "running", time.monotonic()
-        self._stopped_for, self.changes = "", []
-        self.attempts += 1
-
-    def note_output(self) -> None:
-        """What was told up to now is of an earlier attempt."""
-        output = self.variant.output
-        self._noted = failures.noted_at(self.variant.path)
-        self._printed = output.stat().st_size if output.exists() else 0
-
-    def stop(self, why: str) -> None:
-        """Asks it to save and end; what does not in time is killed."""
-        assert self.process is not None
-        if not self._stopped_for:
-            self._stopped_for, self._stopped_at = why, time.monotonic()
-            # Not SIGTERM, on which srun kills what it started; this it passes on.
-            self.process.send_signal(signal.SIGUSR1)
-        elif time.monotonic() - self._stopped_at > GRACE:
-            told = "did not save in time and was killed; run again to go on"
-            self._stopped_for = f"{self._stopped_for.partition(';')[0]}; {told}"
-            self.process.kill()
-
-    def poll(self, time_limit: float) -> None:
-        """Notes its end; stops it where it has run too long."""
-        assert self.process is not None
-        code = self.process.poll()
-        if code is None:
-            if self._stopped_for:
-                self.stop(self._stopped_for)
-            elif time_limit and time.monotonic() - self._since > time_limit:
-                self.stop(f"took longer than {time_limit:g} s; run again to go on")
-            return
-        record = self.variant.record
-        if code == 0 and record is not None and record.state == "finished":
-            self.state, self.cause = "finished", ""
-        elif self._stopped_for:
-            self.state, self.cause = "stopped", self._stopped_for
-        else:
-            self.state, self.cause = "failed", self._why(code)
-
-    def _why(self, code: int) -> str:
-        """It ended, in a line."""
-        if code < 0:
-            return f"killed by {signal.Signals(-code).name}"
-        return self.last_words() or f"ended with exit code {code}"
-
-    def last_words(self) -> str:
-        """The end as this attempt told it; "" if it told none."""
-        # One that was refused may have left the note of another where it was.
-        fresh = failures.noted_at(self.variant.path) != self._noted
-        if fresh and (noted := failures.note(self.variant.path)):
-            return noted
-        if not self.variant.output.exists():
-            return ""
-        with self.variant.output.open("rb") as file:
-            file.seek(self._printed)
-            return failures.last_words(file.read().decode(errors="replace"))
-
-    def look(self) -> Line:
-        """What can be seen of it from outside."""
-        run, output = self.variant.run, str(self.variant.output)
-        line = Line(self.variant.name, self.state, run.total_steps, self.cause, output)
-        line = line._replace(attempt=max(self.attempts, 1))
-        progress = {} if self.state == "waiting" else self.variant.progress
-        if not progress:
-            return line
-        return line._replace(
-            steps=int(progress["TotalEnvInteracts"][-1]),
-            returned=float(reading.returns(progress)[-1]),
-            seconds=float(progress["Time"][-1]),
-        )
-
-
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """How a go through all variants ended."""
+    """How all variants ended."""
 
     finished: list[Path]
     failed: dict[str, str]
-    """The cause by the name of the run."""
+    """The reason by the name of the run, also of those stopped or pruned."""
     stopped_by: signal.Signals | None = None
     queued: Sequence[str] = ()
-    """Jobs of a cluster that go on by themselves."""
+    """Slurm arrays that keep running."""
 
 
 class Source(Protocol):
     """Where further variants come from, which may depend on those before."""
 
-    def more(self) -> Variant | None:
+    def next(self) -> Variant | None:
         """The next one, if there is one."""
 
-    def judge(self, job: Job) -> str:
-        """Why a run should go no further; empty if it should."""
+    def should_stop(self, job: Job) -> Stop | None:
+        """Why a run should end now; None if it should not."""
 
-    def ended(self, job: Job) -> None:
-        """Takes note of what became of it."""
+    def report(self, job: Job) -> None:
+        """Takes note of how it ended."""
 
 
 def run(
@@ -203,7 +91,7 @@ def run(
 ) -> Summary:
     """Runs all that are not finished yet; one failure does not stop the rest."""
     with claimed(name, variants, options) as jobs:
-        return Runner(Board(name, jobs, options, expected), options, source).go()
+        return Runner(JobTable(name, jobs, options, expected), options, source).run()
 
 
 @contextlib.contextmanager
@@ -212,7 +100,7 @@ def claimed(
 ) -> Iterator[list[Job]]:
     """Keeps other runners out of a grid; refuses runs that must not be mixed."""
     with directory.locked(Path(options.out) / name):
-        jobs = [Job.of(variant) for variant in variants]
+        jobs = [Job.from_variant(variant) for variant in variants]
         if not options.overwrite:
             _refuse_changed(jobs)
         yield jobs
@@ -235,84 +123,85 @@ def _refuse_changed(jobs: Sequence[Job]) -> None:
     raise UserError("\n  ".join([head, *faults[:SHOWN], *more]))
 
 
-class Board:
-    """Jobs before the eyes of the user."""
+class JobTable:
+    """All jobs, and what the terminal shows of them."""
 
     def __init__(
         self, name: str, jobs: list[Job], options: Options, expected: int = 0
     ) -> None:
         self.jobs = jobs
-        self._lines = [job.look() for job in jobs]
-        self._looked = 0.0
+        self._lines = [job.line() for job in jobs]
+        self._read = 0.0  # when
         count = expected or len(jobs)
         self._display = Display(name, self._lines, count) if options.screen else None
 
     def add(self, job: Job) -> None:
         self.jobs.append(job)
-        self._lines.append(job.look())
+        self._lines.append(job.line())
 
     def having(self, *states: State) -> list[Job]:
         """Those in one of the states."""
         return [job for job in self.jobs if job.state in states]
 
     def show(self) -> None:
-        """Looks at those that changed, and once a second at those under way."""
-        due = time.monotonic() - self._looked > 1
+        """Reads those that changed, and once a second those that are not over."""
+        due = time.monotonic() - self._read > 1
         for i, job in enumerate(self.jobs):
-            under_way = job.state in ("running", "waiting")
-            if job.state != self._lines[i].state or (due and under_way):
-                self._lines[i] = job.look()
+            pending = job.state in ("running", "waiting")
+            if job.state != self._lines[i].state or (due and pending):
+                self._lines[i] = job.line()
         if due:
-            self._looked = time.monotonic()
+            self._read = time.monotonic()
         if self._display:
             self._display.show(self._lines)
 
     def end(self, stopped_by: signal.Signals | None) -> Summary:
-        """What became of them."""
+        """How they ended."""
         if self._display:
             self._display.end(self._lines)
         done = [job.variant.path for job in self.having("finished")]
-        ended = self.having("failed", "stopped")
-        return Summary(done, {job.variant.name: job.cause for job in ended}, stopped_by)
+        ended = self.having("failed", "stopped", "pruned")
+        reasons = {job.variant.name: job.reason for job in ended}
+        return Summary(done, reasons, stopped_by)
 
 
 class Runner:
-    """Variants under way, as processes."""
+    """Starts jobs as processes and follows them to their end."""
 
     def __init__(
-        self, board: Board, options: Options, source: Source | None = None
+        self, table: JobTable, options: Options, source: Source | None = None
     ) -> None:
-        self._board, self._options, self._source = board, options, source
+        self._table, self._options, self._source = table, options, source
         self._cores = len(os.sched_getaffinity(0))
 
-    def go(self) -> Summary:
-        """Until all have ended or a signal came; then what became of them."""
+    def run(self) -> Summary:
+        """Until all have ended or a signal came."""
         try:
             with StopRequest() as stop:
                 self._fill()
                 while self._busy(stop.signal):
                     self._step(stop.signal)
-                    self._board.show()
+                    self._table.show()
                     time.sleep(0.1)
         finally:
             self._kill()
-        return self._board.end(stop.signal)
+        return self._table.end(stop.signal)
 
     def _busy(self, stopped: signal.Signals | None) -> bool:
-        waiting = bool(self._board.having("waiting")) and not stopped
-        return waiting or bool(self._board.having("running"))
+        waiting = bool(self._table.having("waiting")) and not stopped
+        return waiting or bool(self._table.having("running"))
 
     def _step(self, stopped: signal.Signals | None) -> None:
-        for job in self._board.having("running"):
+        for job in self._table.having("running"):
             if stopped:
-                job.stop(f"stopped by {stopped.name}; run again to go on")
-            elif why := self._source.judge(job) if self._source else "":
+                job.stop(Stop(f"stopped by {stopped.name}"))
+            elif self._source and (why := self._source.should_stop(job)):
                 job.stop(why)
             job.poll(self._options.time_limit)
             if job.state == "failed" and self._is_worth_another(job):
                 job.state = "waiting"
             elif job.state != "running" and self._source and not stopped:
-                self._source.ended(job)
+                self._source.report(job)
         if not stopped:
             self._fill()
 
@@ -325,21 +214,21 @@ class Runner:
 
     def _has_room(self, processes: int) -> bool:
         """By the number of runs that was asked for, or else by the cores they use."""
-        running = self._board.having("running")
+        running = self._table.having("running")
         if self._options.jobs:
             return len(running) < self._options.jobs
         used = sum(job.variant.processes for job in running)
         return not running or used + processes <= self._cores
 
     def _next(self) -> Job | None:
-        if waiting := self._board.having("waiting"):
+        if waiting := self._table.having("waiting"):
             return waiting[0]
-        variant = self._source.more() if self._source else None
+        variant = self._source.next() if self._source else None
         if variant is None:
             return None
-        # One that is finished on the disk is started too, so that its end is noted.
-        job = dataclasses.replace(Job.of(variant), state="waiting")
-        self._board.add(job)
+        # A finished one is started too, so that its end is reported to the source.
+        job = dataclasses.replace(Job.from_variant(variant), state="waiting")
+        self._table.add(job)
         return job
 
     def _is_worth_another(self, job: Job) -> bool:
@@ -348,7 +237,7 @@ class Runner:
         return not refused and job.attempts <= self._options.retries
 
     def _kill(self) -> None:
-        """What is still there after a second Ctrl-C or a mistake of ours."""
-        for job in self._board.jobs:
+        """Those still running after a second Ctrl-C or an error of ours."""
+        for job in self._table.jobs:
             if job.process is not None and job.process.poll() is None:
                 job.process.kill()

@@ -1,7 +1,7 @@
-"""A search for good settings, by Optuna; each trial is a run like any other.
+"""Hyperparameter search with Optuna; each trial is a run like any other.
 
-A trial is worth the mean return of its last epochs. What was tried is kept in a
-SQLite file, or wherever a storage URL of Optuna says, which several machines may share.
+The value of a trial is the mean return of its last epochs. Trials are stored in a
+SQLite file, or in a database of Optuna's that several machines share.
 """
 
 import importlib.util
@@ -19,23 +19,24 @@ import numpy as np
 
 from jaxrl.errors import UserError, differences
 from jaxrl.experiments import runner
-from jaxrl.experiments.runner import Job, Options
-from jaxrl.experiments.search_file import PRUNERS, Plan, Range, one_word
+from jaxrl.experiments.job import Job, Stop
+from jaxrl.experiments.runner import Options
+from jaxrl.experiments.search_file import PRUNERS, SearchRange, SearchSpec, one_word
 from jaxrl.experiments.variant import Variant
-from jaxrl.runs import directory, reading
+from jaxrl.runs import directory, reading, status
 
 LAST = 5  # epochs over which a trial's returns are averaged
 
 
-class Found(NamedTuple):
-    """What a search came to."""
+class SearchResult(NamedTuple):
+    """The best trial of a search."""
 
     settings: dict[str, Any]
-    """Of the best trial; {} where the search was stopped before one was finished."""
+    """{} where the search was stopped before a trial was finished."""
     value: float
     directory: Path
     importance: dict[str, float]
-    """Of each setting in the space, 1 in all; empty after too few trials."""
+    """Of each setting in the space, summing to 1; empty after too few trials."""
     stopped_by: Any = None
 
     @property
@@ -55,8 +56,8 @@ def _word(value: Any) -> str:
     return shlex.quote(text)
 
 
-def run(plan: Plan, options: Options) -> Found:
-    """Until all trials are made, or a signal came."""
+def run(plan: SearchSpec, options: Options) -> SearchResult:
+    """Until all trials are done, or a signal came."""
     if importlib.util.find_spec("optuna") is None:
         raise UserError(
             "a search needs the package optuna; install it with pip install "
@@ -67,12 +68,12 @@ def run(plan: Plan, options: Options) -> Found:
         search = Search(plan)
     if search.is_over:
         if options.screen:
-            print(f"{plan.name}: all {search.begun} trials are made already")
-        return search.found()
+            print(f"{plan.name}: all {search.begun} trials are done already")
+        return search.result()
     summary = runner.run(plan.name, [], options, search, plan.most)
-    if summary.stopped_by and not search.has_found:
-        return Found({}, math.nan, plan.root, {}, summary.stopped_by)
-    return search.found()._replace(stopped_by=summary.stopped_by)
+    if summary.stopped_by and not search.has_result:
+        return SearchResult({}, math.nan, plan.root, {}, summary.stopped_by)
+    return search.result()._replace(stopped_by=summary.stopped_by)
 
 
 def _sampler(name: str) -> Any:
@@ -91,8 +92,8 @@ def _sampler(name: str) -> Any:
         return makers[name]()
 
 
-def _study(plan: Plan) -> Any:
-    """What was tried so far; refuses a storage that cannot be used."""
+def _study(plan: SearchSpec) -> Any:
+    """The study with its trials so far; refuses a storage that cannot be used."""
     import optuna
 
     pruners = optuna.pruners.MedianPruner, optuna.pruners.NopPruner
@@ -114,11 +115,11 @@ def _study(plan: Plan) -> Any:
 def _described(plan: str) -> dict[str, Any]:
     """Each setting with its value or its range."""
     fixed, space = json.loads(plan)
-    return fixed | {key: Range(*given) for key, given in space.items()}
+    return fixed | {key: SearchRange(*given) for key, given in space.items()}
 
 
 def _unusable(storage: str, error: Exception) -> str:
-    """Why, in a line; a URL may hold a password, which is not for the screen."""
+    """Why, in a line, without a password that the URL may hold."""
     reason = str(error.__cause__ or error).partition("\n")[0]
     who = storage.partition("://")[2].rpartition("@")[0]
     for secret in *re.split("[:@]", who)[1:], *re.findall("=([^&]*)", storage):
@@ -128,9 +129,9 @@ def _unusable(storage: str, error: Exception) -> str:
 
 
 class Search:
-    """Asks Optuna for settings, and tells it what they were worth."""
+    """Asks Optuna for settings, and tells it their value."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SearchSpec) -> None:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -139,7 +140,7 @@ class Search:
         self._refuse_another_search()
         self._trials: dict[str, Any] = {}
         self._reported: dict[str, int] = {}
-        self._cut = [
+        self._interrupted = [
             trial for trial in self._in_state("RUNNING") if self._is_ours(trial)
         ]
 
@@ -162,16 +163,16 @@ class Search:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing left to be tried."""
-        return not self._cut and self.begun >= self._plan.most
+        """Whether no trial is left."""
+        return not self._interrupted and self.begun >= self._plan.most
 
     @property
-    def has_found(self) -> bool:
+    def has_result(self) -> bool:
         return bool(self._in_state("COMPLETE"))
 
     @property
     def begun(self) -> int:
-        """Trials, on whatever machine; one of a grid is enqueued before."""
+        """Trials that were started, on any machine; those enqueued do not count."""
         every = self._study.get_trials(deepcopy=False)
         return len(every) - len(self._in_state("WAITING"))
 
@@ -182,12 +183,12 @@ class Search:
     def _where(self) -> str:
         return f"{socket.gethostname()}:{self._plan.root.absolute()}"
 
-    # What the runner asks
+    # As a source of the runner
 
-    def more(self) -> Variant | None:
-        """A trial that was cut, or else a new one."""
-        if self._cut:
-            frozen = self._cut.pop(0)
+    def next(self) -> Variant | None:
+        """An interrupted trial, or else a new one."""
+        if self._interrupted:
+            frozen = self._interrupted.pop(0)
             trial = self._optuna.trial.Trial(self._study, frozen._trial_id)
         elif (begun := self.begun) < self._plan.most:
             if self._plan.sampler == "grid":
@@ -203,53 +204,55 @@ class Search:
         self._trials[variant.name] = trial
         return variant
 
-    def judge(self, job: Job) -> str:
-        """Reports its new epochs; says so where it is hopeless beside others."""
+    def should_stop(self, job: Job) -> Stop | None:
+        """Reports its new epochs to Optuna, whose pruner may end it."""
         trial, name = self._trials[job.variant.name], job.variant.name
         returns = self._returns(job)
         for epoch in range(self._reported.get(name, 0), len(returns)):
             if not np.isnan(returns[epoch]):
                 trial.report(float(returns[epoch]), epoch)
         if len(returns) <= self._reported.get(name, 0):
-            return ""
+            return None
         self._reported[name] = len(returns)
-        return "pruned: worse than others at this step" if trial.should_prune() else ""
+        if trial.should_prune():
+            return Stop("worse than other trials at this step", "pruned")
+        return None
 
-    def ended(self, job: Job) -> None:
-        """Tells Optuna its worth."""
+    def report(self, job: Job) -> None:
+        """Tells Optuna its value."""
         states = self._optuna.trial.TrialState
         trial = self._trials[job.variant.name]
         last = self._returns(job)[-LAST:]
         if job.state == "finished" and not np.isnan(last).all():
             self._study.tell(trial, float(np.nanmean(last)))
-        elif job.cause.startswith("pruned"):
+        elif job.state == "pruned":
             self._study.tell(trial, state=states.PRUNED)
-            (job.variant.path / reading.PRUNED).write_text(f"{job.cause}\n")
+            status.update(job.variant.path, state="pruned", reason=job.reason)
         else:
             self._study.tell(trial, state=states.FAIL)
 
     def _returns(self, job: Job) -> np.ndarray:
         return reading.returns(job.variant.progress)
 
-    # What came of it
-
-    def found(self) -> Found:
+    def result(self) -> SearchResult:
         """The best trial; refuses where there is none."""
-        if not self.has_found:
+        if not self.has_result:
             raise UserError(
-                f"no trial was finished; see what they say in {self._plan.root}"
+                f"no trial finished; the .txt files in {self._plan.root} show why"
             )
         best = self._study.best_trial
         variant = self._plan.variant(best.number, best.params)
         hidden = ("exp_name", "out")
         settings = {k: x for k, x in variant.settings.items() if k not in hidden}
-        return Found(settings, self._study.best_value, variant.path, self._importance())
+        return SearchResult(
+            settings, self._study.best_value, variant.path, self._importance()
+        )
 
     def _importance(self) -> dict[str, float]:
         measure = self._optuna.importance
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # It warns where all settings would come out equal, for want of trials.
+            # It warns where too few trials make all settings equal.
             warnings.filterwarnings("error", category=UserWarning)
             try:
                 by = measure.PedAnovaImportanceEvaluator()

@@ -25,9 +25,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from jaxrl import yaml_lines
 from jaxrl.errors import UserError, suggestion
-from jaxrl.experiments import grid, grid_file
+from jaxrl.experiments import combinations, values
+from jaxrl.experiments.grid_file import PLACES, SECTIONS, Builder, Entry
+from jaxrl.experiments.mistakes import Mistakes
 from jaxrl.experiments.variant import Variant
+from jaxrl.settings.values import plain
 
 KINDS = ("uniform", "log_uniform", "int", "choice")
 # Each with the package that it needs beside Optuna.
@@ -40,45 +44,46 @@ OWN = ("trials", "sampler", "pruner", "storage", "space")
 TRIALS = 20  # where no number is given
 
 
-class Range(NamedTuple):
+class SearchRange(NamedTuple):
     """The values that one setting may take."""
 
     kind: str
     values: list[Any]
 
     @classmethod
-    def of(cls, key: str, given: Any) -> Self:
-        """From {kind: [low, high]}; refuses what is none."""
+    def from_mapping(cls, key: str, given: Any) -> Self:
+        """Of a setting, from {kind: [low, high]}; raises where it is none."""
+        given = plain(given)
         known = isinstance(given, Mapping) and len(given) == 1
-        kind, values = next(iter(given.items())) if known else ("", None)
+        kind, bounds = next(iter(given.items())) if known else ("", None)
         if kind not in KINDS:
             hint = suggestion(str(kind), KINDS) or f"; write one of {', '.join(KINDS)}"
-            raise UserError(f"{key} has no range: as in {{uniform: [0, 1]}}{hint}")
-        if not isinstance(values, list) or len(values) < 2:
+            raise UserError(f"{key} needs a range, as in {{uniform: [0, 1]}}{hint}")
+        if not isinstance(bounds, list | tuple) or len(bounds) < 2:
             raise UserError(
                 f"{key} needs two values at least, as in {{{kind}: [1, 2]}}"
             )
         if kind == "choice":
-            return cls(kind, [one_word(value) for value in values])
-        if len(values) > 2:
+            return cls(kind, [one_word(value) for value in bounds])
+        if len(bounds) > 2:
             raise UserError(
-                f"{key} has {len(values)} numbers, but {kind} takes the lowest and the "
+                f"{key} has {len(bounds)} numbers, but {kind} takes the lowest and the "
                 f"highest; list values as {{choice: [...]}}"
             )
-        low, high = (grid.converted(key, value) for value in values)
+        low, high = (values.converted(key, value) for value in bounds)
         numbers = isinstance(low, int | float) and isinstance(high, int | float)
         if not numbers or not low < high or (kind == "log_uniform" and low <= 0):
             above = " above 0" if kind == "log_uniform" else ""
-            raise UserError(f"{key} goes from a lower to a higher number{above}")
+            raise UserError(f"{key} needs a lower and then a higher number{above}")
         return cls(kind, [low, high])
 
     def __repr__(self) -> str:
-        """As it stands in a file."""
+        """As in a file."""
         return f"{{{self.kind}: {self.values}}}"
 
     @property
     def listed(self) -> Sequence[Any]:
-        """All values, where they can be counted; else none."""
+        """All values of a finite range; else none."""
         if self.kind == "int":
             return range(self.values[0], self.values[1] + 1)
         return self.values if self.kind == "choice" else ()
@@ -92,26 +97,26 @@ class Range(NamedTuple):
         return trial.suggest_float(key, *self.values, log=self.kind == "log_uniform")
 
 
-def ranges(space: Mapping[str, Any]) -> dict[str, Range]:
-    """Of each setting in the space of a program."""
+def ranges(space: Mapping[str, Any]) -> dict[str, SearchRange]:
+    """Of each setting in a space given from Python."""
     if not isinstance(space, Mapping) or not space:
         raise UserError(NO_SPACE)
-    return {key: Range.of(key, given) for key, given in space.items()}
+    return {key: SearchRange.from_mapping(key, given) for key, given in space.items()}
 
 
 def one_word(value: Any) -> Any:
-    """What Optuna can keep: a list of widths as on the command line."""
+    """A value that Optuna can store: a list of widths as on the command line."""
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Plan:
+class SearchSpec:
     """What is searched, and how."""
 
     name: str
     fixed: dict[str, Any]
     """The settings that all trials have in common."""
-    space: dict[str, Range]
+    space: dict[str, SearchRange]
     out: str = "runs"
     trials: int | None = None
     """In all; None for 20, or all combinations of a grid."""
@@ -139,12 +144,12 @@ class Plan:
         return dict(zip(self.space, values, strict=True))
 
     def check(self) -> None:
-        """Refuses what no sampler can make, or no run can be made of."""
+        """Raises where the sampler cannot be used, or a value makes no run."""
         own: dict[str, Any] = {"sampler": self.sampler, "pruner": self.pruner}
         own |= {"storage": self.storage}
         own |= {} if self.trials is None else {"trials": self.trials}
         faults = [_fault(key, value) for key, value in own.items()]
-        faults += [_fault_in_space(*pair, self.sampler) for pair in self.space.items()]
+        faults += [_space_fault(*pair, self.sampler) for pair in self.space.items()]
         if wrong := [sentence for sentence in faults if sentence]:
             raise UserError("; ".join(wrong))
         first = {key: space.values[0] for key, space in self.space.items()}
@@ -153,53 +158,45 @@ class Plan:
                 self.variant(0, first | {key: value})
 
     def variant(self, number: int, chosen: Mapping[str, Any]) -> Variant:
-        own = {key: grid.converted(key, value) for key, value in chosen.items()}
-        settings = grid.nested(self.fixed | own)
-        return Variant.of(settings, f"{self.name}_t{number}", str(self.root))
+        own = {key: values.converted(key, value) for key, value in chosen.items()}
+        settings = combinations.nested(self.fixed | own)
+        return Variant.from_settings(settings, f"{self.name}_t{number}", str(self.root))
 
 
-def read(path: str) -> Plan:
-    """The search in a YAML file; refuses it with all that is wrong."""
-    reader = grid_file.Reader(Path(path).stem, "search", OWN)
-    pairs = reader.pairs(grid_file.composed(path))
-    _take_settings(reader, pairs)
-    given = [pair for pair in pairs if pair[0] in OWN and pair[0] != "space"]
-    own: dict[str, Any] = {key: reader.plain(node) for key, _, node in given}
-    for key, line, _ in given:
-        reader.wrong(line, _fault(key, own[key]))
-    own["space"], empty = {}, True
-    for key, line, node in pairs:
-        if key == "space":
-            space = reader.mapping(line, node, key, "{lr: {uniform: [0, 1]}}")
-            # A file has always one algorithm and environment, if only to begin with.
-            lines = {k: at for k, at, _ in pairs if k not in ("algo", "env")}
-            own["space"] = _space(reader, space, lines, own.get("sampler"))
-            empty = not node.value
-    if empty:
-        reader.wrong(0, NO_SPACE)
-    filled, out, _ = reader.sheet(path)
-    (fixed,) = filled.variants()
-    return Plan(name=filled.name, fixed=fixed, out=out, **own)
+def read(path: str) -> SearchSpec:
+    """The search in a YAML file; raises with all that is wrong."""
+    data, lines, found = yaml_lines.read(path)
+    builder = Builder(Path(path).stem, Mistakes(lines, found), "search", OWN)
+    _add_fixed(builder, data)
+    own = {key: data[key] for key in OWN if key in data and key != "space"}
+    for key, value in own.items():
+        builder.mistakes.add((key,), _fault(key, value))
+    space = _space(builder, data, own.get("sampler"))
+    filled = builder.grid_file(path, {})
+    (fixed,) = filled.grid.variants()
+    return SearchSpec(
+        name=filled.grid.name, fixed=fixed, out=filled.out, space=space, **own
+    )
 
 
-def _take_settings(reader: grid_file.Reader, pairs: list[grid_file.Pair]) -> None:
-    """Those that all trials have in common: one value each."""
-    reader.take([pair for pair in pairs if pair[0] not in (*OWN, *FOR_GRIDS)])
-    for key, line, node in pairs:
+def _add_fixed(builder: Builder, data: Mapping[str, Any]) -> None:
+    """The settings that all trials have in common: one value each."""
+    shared = {k: x for k, x in data.items() if k not in (*OWN, *FOR_GRIDS)}
+    builder.add_all(shared)
+    for key, given in data.items():
+        entry = Entry((key,), given)
         if key in FOR_GRIDS:
             what = "a search tries what is in space, on this machine"
-            reader.wrong(line, f"{what}; {key} is for grids")
-        elif key not in (*OWN, *grid_file.SECTIONS):
-            entry = reader.entry(key, line, node)
-            known = not reader.fault_of_key(entry.key)
-            reader.wrong(line, _fault_of_list(entry) if known else "")
+            builder.mistakes.add(entry.place, f"{what}; {key} is for grids")
+        elif key not in (*OWN, *SECTIONS) and not builder.key_fault(entry.key):
+            builder.mistakes.add(entry.place, _list_fault(entry))
 
 
-def _fault_of_list(entry: grid_file.Entry) -> str:
-    if len(entry.values) < 2 or entry.key in grid_file.PLACES:
+def _list_fault(entry: Entry) -> str:
+    if len(entry.values) < 2 or entry.key in PLACES:
         return ""
-    values = ", ".join(str(value.plain) for value in entry.values[:2])
-    example = f"{entry.key}: {{choice: [{values}{', ..' * (len(entry.values) > 2)}]}}"
+    several = ", ".join(map(str, entry.values[:2]))
+    example = f"{entry.key}: {{choice: [{several}{', ..' * (len(entry.values) > 2)}]}}"
     return (
         f"a search takes one value of {entry.key}; to try several, keep one here and "
         f"write {example} in space"
@@ -207,34 +204,38 @@ def _fault_of_list(entry: grid_file.Entry) -> str:
 
 
 def _space(
-    reader: grid_file.Reader,
-    pairs: list[grid_file.Pair],
-    elsewhere: dict[str, int],
-    sampler: Any,
-) -> dict[str, Range]:
-    """What is tried; `elsewhere` has the lines of what is fixed."""
+    builder: Builder, data: Mapping[str, Any], sampler: Any
+) -> dict[str, SearchRange]:
+    """What is tried."""
+    if not data.get("space"):
+        builder.mistakes.add((), NO_SPACE)
+        return {}
     found = {}
-    for key, line, node in pairs:
-        if fault := reader.fault_of_key(key):
-            reader.wrong(line, fault)
+    for key, given in builder.mapping(data["space"], ("space",)).items():
+        place = ("space", key)
+        if wrong := builder.key_fault(str(key)):
+            builder.mistakes.add(place, wrong)
             continue
-        if key in elsewhere:
-            reader.wrong(line, f"{key} stands on line {elsewhere[key]} already")
+        # A file always has one algorithm and environment, to begin with.
+        if key in data and key not in ("algo", "env"):
+            line = builder.mistakes.line((key,))
+            builder.mistakes.add(place, f"{key} is already set on line {line}")
         try:
-            found[key] = Range.of(key, reader.plain(node))
+            found[key] = SearchRange.from_mapping(key, given)
         except UserError as error:
-            reader.wrong(line, str(error))
+            builder.mistakes.add(place, str(error))
             continue
         for value in found[key].values:
-            reader.wrong(line, reader.fault(key, value))
-        reader.wrong(line, _fault_in_space(key, found[key], sampler))
+            fault = values.value_fault(key, value, builder.algos)
+            builder.mistakes.add(place, fault)
+        builder.mistakes.add(place, _space_fault(key, found[key], sampler))
     return found
 
 
-def _fault_in_space(key: str, space: Range, sampler: Any) -> str:
+def _space_fault(key: str, space: SearchRange, sampler: Any) -> str:
     if sampler != "grid" or space.listed:
         return ""
-    return f"{key} has no end of values, but the sampler grid tries all: list a choice"
+    return f"{key}: the grid sampler needs a finite range; use `choice` or `int`"
 
 
 def _fault(key: str, value: Any) -> str:

@@ -1,9 +1,9 @@
 """Runs variants on a cluster: a job array of Slurm, submitted through submitit.
 
-What is in the queue is asked of Slurm, what has become of a run is told from its
-directory, so nothing has to stay alive on the machine that submits, and a second go
-finds what the first one began. submitit is given a command and no function: it would
-pickle a function, and here nothing is ever pickled.
+Slurm says what is in the queue, and a run's directory how it is doing. So no process
+has to keep running on the machine that submits, and the same command finds the jobs
+again. submitit is given a command and no function: it would pickle a function, and here
+nothing is ever pickled.
 """
 
 import contextlib
@@ -17,46 +17,37 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from jaxrl.errors import UserError, suggestion
-from jaxrl.experiments import runner
-from jaxrl.experiments.runner import Board, Job, Options, Summary
+from jaxrl.experiments import runner, slurm_queue
+from jaxrl.experiments.job import Job
+from jaxrl.experiments.runner import JobTable, Options, Summary
+from jaxrl.experiments.slurm_queue import ArrayTask, settings_file
 from jaxrl.experiments.variant import Variant
-from jaxrl.processes.signals import StopRequest
 
-POLL = 5.0  # seconds between two questions to Slurm
 USUAL_ARRAY = 1001  # runs at most, where Slurm does not say
-WAITING = (
-    *("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD"),
-    "SPECIAL_EXIT",
-)
-ENDED = (
-    *("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL"),
-    *("PREEMPTED", "DEADLINE", "BOOT_FAIL", "REVOKED"),
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Slurm:
-    """What each variant asks of the cluster; what is left out, Slurm decides."""
+    """Resources of each run; Slurm's defaults for what is left out."""
 
     partition: str = ""
-    """Where to run, or several with commas between."""
+    """Partition, or several with commas between."""
     time: str = ""
-    """Limit, as `sbatch` takes it; a run that needs longer is queued again."""
+    """Time limit, as `sbatch` takes it; a run that needs longer is requeued."""
     cpus: int = 1
-    """Cores of each process, and threads that it uses."""
+    """Cores and threads of each process."""
     gpus: str = ""
-    """How many, with or without their kind."""
+    """Number of GPUs, with or without their kind, as in a100:1."""
     memory: str = ""
-    """Of the main memory, for the whole run."""
+    """Main memory of the whole run, as in 8G."""
     account: str = ""
-    """Who pays."""
+    """Account to charge."""
     qos: str = ""
     """Quality of service."""
     sbatch: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -133,11 +124,12 @@ def _fault_of_options(options: Any) -> str:
 def run_here(name: str, variants: Sequence[Variant], options: Options) -> Summary:
     """On this machine, unless the grid is in the queue of a cluster."""
     folder = _folder(name, options)
-    queue = _queue(folder) if folder.exists() and shutil.which("squeue") else {}
-    if arrays := _live_arrays(queue):
+    here = folder.exists() and shutil.which("squeue")
+    queue = slurm_queue.read(folder) if here else {}
+    if arrays := slurm_queue.live_arrays(queue):
         raise UserError(
-            f"{name} is in Slurm's queue; --launcher slurm shows how it gets on, "
-            f"scancel {' '.join(arrays)} takes it out"
+            f"{name} is in Slurm's queue; --launcher slurm shows its progress, "
+            f"scancel {' '.join(arrays)} removes it"
         )
     return runner.run(name, variants, options)
 
@@ -149,7 +141,7 @@ def _folder(name: str, options: Options) -> Path:
 def run(
     name: str, variants: Sequence[Variant], options: Options, slurm: Slurm
 ) -> Summary:
-    """Submits all that is neither finished nor in the queue, and shows how they do."""
+    """Submits all that is neither finished nor in the queue, and shows progress."""
     if not isinstance(slurm, Slurm):
         raise UserError(f"slurm is {slurm!r}, but must be a slurm.Slurm")
     given = {key: value for key, value in vars(slurm).items() if value != ""}
@@ -159,12 +151,12 @@ def run(
     _refuse_where_there_is_none()
     folder = _folder(name, options)
     with runner.claimed(name, variants, options) as jobs:
-        queued = _live(_queue(folder))
+        queued = slurm_queue.live(slurm_queue.read(folder))
         _refuse_other_settings(jobs, queued)
         waiting = [job for job in jobs if job.state == "waiting"]
-        fresh = [job for job in waiting if _key(job) not in queued]
+        fresh = [job for job in waiting if settings_file(job) not in queued]
         submit(fresh, options, slurm, folder)
-        return _follow(Board(name, jobs, options), folder)
+        return slurm_queue.follow(JobTable(name, jobs, options), folder)
 
 
 def _refuse_where_there_is_none() -> None:
@@ -181,36 +173,30 @@ def _refuse_where_there_is_none() -> None:
         )
 
 
-def _key(job: Job) -> str:
-    """The file of its settings, by which a task of Slurm is known from anywhere."""
-    return str(job.variant.file.absolute())
-
-
 def _size(job: Job) -> int:
     return job.variant.processes
 
 
-def _refuse_other_settings(jobs: Iterable[Job], queued: "Mapping[str, Task]") -> None:
-    """What waits in the queue was submitted with the settings in its file."""
+def _refuse_other_settings(
+    jobs: Iterable[Job], queued: Mapping[str, ArrayTask]
+) -> None:
+    """A job in the queue runs with the settings it was submitted with."""
     for job in jobs:
-        task = queued.get(_key(job))
+        task = queued.get(settings_file(job))
         if not task:
             continue
         if Variant.read(job.variant.file).determining != job.variant.determining:
             raise UserError(
-                f"{job.variant.name} is in Slurm's queue with other settings; take it "
-                f"out with scancel {task.id}, or choose another name"
+                f"{job.variant.name} is in Slurm's queue with other settings; remove "
+                f"it with scancel {task.id}, or choose another name"
             )
-
-
-# To Slurm
 
 
 def submit(jobs: Sequence[Job], options: Options, slurm: Slurm, folder: Path) -> None:
     """In arrays of equal runs, each as long as Slurm takes them."""
     arrays: list[str] = []
     for part in _parts(jobs, _longest_array()):
-        # Each keeps to --jobs by itself, so they take their turns.
+        # Each array keeps to --jobs by itself, so one follows the other.
         after = arrays[-1] if arrays and options.jobs else ""
         try:
             arrays.append(_submit_array(part, options, slurm, folder, after))
@@ -219,7 +205,7 @@ def submit(jobs: Sequence[Job], options: Options, slurm: Slurm, folder: Path) ->
                 raise
             raise UserError(
                 f"{error}; the arrays before it are in the queue: the same command "
-                f"submits the rest, scancel {' '.join(arrays)} ends them"
+                f"submits the rest, scancel {' '.join(arrays)} cancels them"
             ) from None
 
 
@@ -231,8 +217,8 @@ def _parts(jobs: Sequence[Job], longest: int) -> Iterator[Sequence[Job]]:
 
 def _longest_array() -> int:
     words = ["scontrol", "show", "config"]
-    told = subprocess.run(words, capture_output=True, text=True).stdout
-    found = re.search(r"MaxArraySize\s*=\s*(\d+)", told)
+    config = subprocess.run(words, capture_output=True, text=True).stdout
+    found = re.search(r"MaxArraySize\s*=\s*(\d+)", config)
     return int(found[1]) if found else USUAL_ARRAY
 
 
@@ -244,10 +230,10 @@ def _submit_array(
 
     for job in jobs:
         job.variant.write()
-        job.note_output()
+        job.forget_outcome()
     folder.mkdir(parents=True, exist_ok=True)
     tasks = folder / f"{uuid.uuid4().hex}.json"
-    files = [_key(job) for job in jobs]
+    files = [settings_file(job) for job in jobs]
     own = {"retries": options.retries, "time_limit": options.time_limit}
     tasks.write_text(json.dumps({"files": files, **own}, indent=2))
     executor = submitit.SlurmExecutor(folder)
@@ -270,96 +256,3 @@ def _submit_array(
         tasks.unlink()
         reason = " ".join(str(error).replace("sbatch: error:", "").split())
         raise UserError(f"sbatch refused the array: {reason}") from None
-
-
-# From Slurm
-
-
-class Task(NamedTuple):
-    """Of an array, as Slurm sees it."""
-
-    id: str
-    state: str
-    reason: str
-
-    @property
-    def live(self) -> bool:
-        return self.state not in ENDED
-
-
-def _queue(folder: Path) -> dict[str, Task]:
-    """Our tasks that are in the queue or left it lately, by the file of the variant."""
-    words = ["squeue", "--me", "--states=all", "--array", "--noheader"]
-    done = subprocess.run(
-        [*words, "--format=%F|%K|%T|%r|%k"], capture_output=True, text=True
-    )
-    if done.returncode:
-        raise UserError(f"squeue says: {' '.join(done.stderr.split())}")
-    # Comments of others' making may have several lines.
-    lines = re.findall(r"(?m)^(\d+)\|(\d+)\|(.*)\|(.*)\|(/.*)$", done.stdout)
-    found = {}
-    # Of two tasks for one variant, the later one counts.
-    for array, index, state, reason, comment in sorted(lines, key=_by_array):
-        if Path(comment).parent == folder and Path(comment).exists():
-            file = _files(comment)[int(index)]
-            known = "" if reason == "None" else reason
-            found[file] = Task(f"{array}_{index}", state, known)
-    return found
-
-
-def _by_array(line: tuple[str, ...]) -> int:
-    return int(line[0])
-
-
-def _files(tasks: str) -> list[str]:
-    return json.loads(Path(tasks).read_text())["files"]
-
-
-def _live(queue: Mapping[str, Task]) -> dict[str, Task]:
-    return {file: task for file, task in queue.items() if task.live}
-
-
-def _live_arrays(queue: Mapping[str, Task]) -> list[str]:
-    """Their numbers, as `scancel` takes them."""
-    arrays = {task.id.partition("_")[0] for task in _live(queue).values()}
-    return sorted(arrays, key=int)
-
-
-def _follow(board: Board, folder: Path) -> Summary:
-    """Until all have ended; a signal ends the showing and not the runs."""
-    asked, queue = float("-inf"), {}
-    with StopRequest() as stop:
-        while board.having("waiting", "running") and not stop.signal:
-            if time.monotonic() - asked > POLL:
-                with contextlib.suppress(UserError):  # Slurm is busy: ask again later
-                    queue = _queue(folder)
-                    _note(board.having("waiting", "running"), queue, folder)
-                asked = time.monotonic()
-            board.show()
-            time.sleep(0.1)
-    summary = board.end(stop.signal)
-    return dataclasses.replace(summary, queued=_live_arrays(queue))
-
-
-def _note(jobs: Iterable[Job], queue: Mapping[str, Task], folder: Path) -> None:
-    for job in jobs:
-        task = queue.get(_key(job))
-        if task is None or not task.live:
-            _note_end(job, task, folder)
-        elif task.state in WAITING:
-            job.state, job.cause = "waiting", task.reason
-        else:
-            job.state, job.cause = "running", ""
-
-
-def _note_end(job: Job, task: Task | None, folder: Path) -> None:
-    state = task.state if task else "nothing of it any more"
-    if Job.of(job.variant).state == "finished":
-        job.state, job.cause = "finished", ""
-    elif state == "CANCELLED":
-        job.state, job.cause = "stopped", "cancelled in Slurm; run again to go on"
-    elif state == "FAILED" and (told := job.last_words()):
-        job.state, job.cause = "failed", told
-    elif state != "COMPLETED":  # what it wrote last will be seen here in a moment
-        log = f"; see {folder}/{task.id}_0_log.out" if task else ""
-        job.state, job.cause = "failed", f"Slurm says {state}; run again to go on{log}"

@@ -1,8 +1,8 @@
 """One variant on a machine of a cluster: `python -m jaxrl.experiments.slurm_task LIST`.
 
-Slurm starts this for each task of a job array. The run is a process beside it, as in
-any grid, and saves when Slurm asks for the machine: it is then in the queue again, by
-Slurm's doing or, where its time ran out, by ours, and goes on from there.
+Slurm starts this for each task of a job array. The run is a process of its own, as in
+any grid, and saves when Slurm asks for the machine. Slurm requeues it then, or this
+process does where the time limit was reached, and it resumes.
 """
 
 import json
@@ -14,13 +14,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxrl.experiments.runner import Board, Job, Options, Runner
+from jaxrl.experiments.job import Job
+from jaxrl.experiments.runner import JobTable, Options, Runner
 from jaxrl.experiments.variant import Variant
 from jaxrl.runs import reading
+from jaxrl.runs.status import Status
 
 # Slurm sends it some time before the limit on a job's time; to end a job or take its
 # machine away, it sends SIGTERM.
-TIME_IS_UP = signal.SIGUSR1
+TIME_LIMIT = signal.SIGUSR1
 
 
 def main(file: Path, environment: Mapping[str, str]) -> int:
@@ -28,20 +30,19 @@ def main(file: Path, environment: Mapping[str, str]) -> int:
     tasks = json.loads(file.read_text())
     number = int(environment["SLURM_ARRAY_TASK_ID"])
     variant = Variant.read(Path(tasks["files"][number]))
-    job, before = Job.of(variant), _saved(variant)
+    job, before = Job.from_variant(variant), _saved(variant)
     options = _options(tasks, variant, environment)
-    summary = Runner(Board(file.stem, [job], options), options).go()
+    summary = Runner(JobTable(file.stem, [job], options), options).run()
     if summary.finished:
         return 0
-    if summary.stopped_by is TIME_IS_UP:
+    if summary.stopped_by is TIME_LIMIT:
         if _saved(variant) != before:
-            return _queue_again(environment)
-        job.cause = "its time in Slurm was up before it had saved anything new"
+            return _requeue(environment)
+        job.reason = "it reached its time limit in Slurm before it saved anything new"
     elif summary.stopped_by:
         return 128 + summary.stopped_by
-    if job.last_words() != job.cause:  # such as of a kill, which nobody else tells
-        with variant.output.open("a") as output:
-            print(f"jaxrl: {job.cause}", file=output)
+    # For the process that monitors the array.
+    job.note_outcome(Status(state="failed", reason=job.reason, exit_code=1))
     return 1
 
 
@@ -61,11 +62,11 @@ def _options(
 
 
 def _saved(variant: Variant) -> list[int]:
-    """By which a go that got on is told from one that would repeat itself for ever."""
+    """Without a new one, a requeued run would repeat the same steps without end."""
     return reading.saved_checkpoints(variant.path)
 
 
-def _queue_again(environment: Mapping[str, str]) -> int:
+def _requeue(environment: Mapping[str, str]) -> int:
     job = environment["SLURM_ARRAY_JOB_ID"], environment["SLURM_ARRAY_TASK_ID"]
     return subprocess.call(["scontrol", "requeue", "_".join(job)])
 

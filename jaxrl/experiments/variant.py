@@ -1,4 +1,4 @@
-"""One of many runs: its settings, where it lives, and whether it is what it was."""
+"""One run of a grid or a search: its settings, its files, and its changes."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from jaxrl.errors import UserError, differences
 from jaxrl.processes import mpirun
 from jaxrl.runs import directory, reading, spec
 from jaxrl.runs.spec import Run
+from jaxrl.settings.values import plain
 
 LONGEST = 200  # of a name; file systems take 255 bytes
 
@@ -24,8 +25,8 @@ class Variant:
     settings: dict[str, Any]
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any], name: str, out: str) -> Self:
-        """The run with these settings, named and placed; refuses what is wrong."""
+    def from_settings(cls, settings: Mapping[str, Any], name: str, out: str) -> Self:
+        """The run with these settings, named and placed; reports all that is wrong."""
         if absent := [key for key in ("algo", "env") if not settings.get(key)]:
             raise UserError(f"a variant needs {' and '.join(absent)}")
         if len(name) > LONGEST:
@@ -33,25 +34,25 @@ class Variant:
                 f"a name of {len(name)} characters is too long ({name[:40]}...); give "
                 "the settings shorter shorthands"
             )
-        whole = dict(settings) | {"exp_name": name, "out": out}
+        whole = plain(settings) | {"exp_name": name, "out": out}
         own = {k: x for k, x in whole.items() if k not in ("algo", "env", "preset")}
         preset = str(whole.get("preset", "default"))
         algo = str(whole["algo"])
         run = spec.make(algo, str(whole["env"]), own, preset)
-        if not run.num_procs:  # auto; settled, so that a second go finds the same
+        if not run.num_procs:  # auto; fixed here, so that a rerun finds the same
             own["num_procs"] = whole["num_procs"] = mpirun.physical_cores()
             run = spec.make(algo, str(whole["env"]), own, preset)
         return cls(run, whole)
 
     @classmethod
     def read(cls, file: Path) -> Self:
-        """The one whose settings were written to the file."""
+        """The one whose settings are in the file."""
         settings = reading.yaml_in(file)
-        return cls.of(settings, settings["exp_name"], settings["out"])
+        return cls.from_settings(settings, settings["exp_name"], settings["out"])
 
     @property
     def processes(self) -> int:
-        """That it is made of, each with a core of its own."""
+        """How many learn together, each with a core of its own."""
         return self.run.num_procs
 
     @property
@@ -82,7 +83,7 @@ class Variant:
 
     @property
     def record(self) -> reading.Record | None:
-        """What it has left behind, if it was ever begun."""
+        """Its directory, if it was ever started."""
         begun = (self.path / "config.yaml").exists()
         return reading.record(self.path) if begun else None
 
@@ -92,7 +93,7 @@ class Variant:
         try:
             record = self.record
             return record.progress if record else {}
-        except UserError:  # it is just being removed, or is damaged
+        except UserError:  # being removed at this moment, or damaged
             return {}
 
     @property

@@ -60,7 +60,7 @@ class Sinks:
     def note(self, text: str) -> None:
         """Prints a line that is not part of the results."""
         if self.terminal:
-            self.terminal.note(text)
+            self.terminal.print(f"note: {text}")
 
     def close(self) -> None:
         with contextlib.ExitStack() as stack:  # each, though another one fails

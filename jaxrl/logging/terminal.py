@@ -11,7 +11,6 @@ from jaxrl.logging.columns import RETURNS, Row
 from jaxrl.logging.live_line import LiveLine, Output, in_notebook
 from jaxrl.processes.mpirun import LIVE, size
 
-NOTE, EPOCH = "note: ", "epoch "
 PERIOD = 0.1  # seconds between two updates of the live line
 
 
@@ -37,11 +36,10 @@ class Terminal:
         known = [name for name in RETURNS if row.get(name) is not None]
         self._latest = f"{known[0][7:]} {row[known[0]]:.1f}" if known else ""
         if self._line:
-            self._line.print(table(row.items()))
+            self.print(table(row.items()))
             self._show(step)
         else:
-            parts = [f"{EPOCH}{row['Epoch']:.0f}", *self._status(step)]
-            self._output.print("  ".join(parts))
+            self.print("  ".join([f"epoch {row['Epoch']:.0f}", *self._status(step)]))
         self._marks.append((step, time.perf_counter()))
 
     def progress(self, step: int) -> None:
@@ -54,9 +52,9 @@ class Terminal:
         self._shown = time.perf_counter()
         self._line.show(step, self._status(step))
 
-    def note(self, text: str) -> None:
-        """Prints a line that is not part of the results."""
-        (self._line or self._output).print(f"{NOTE}{text}")
+    def print(self, text: str) -> None:
+        """Prints a line above the live line."""
+        (self._line or self._output).print(text)
 
     def close(self) -> None:
         if self._line:

@@ -1,1 +1,1 @@
-"""What several algorithms share, each piece under its name in the literature."""
+"""Mathematics that several algorithms share, named as in the literature."""

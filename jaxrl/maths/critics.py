@@ -16,7 +16,7 @@ def init_with_actor(
 ) -> tuple[Params, tuple[Params, ...]]:
     """Parameters of an actor that returns a `kind`, and of `size` critics.
 
-    The critics stand apart, because on CPU that is quicker than one batch of them.
+    Each critic has parameters of its own: on CPU that is faster than one batched net.
     """
     actor_key, *critic_keys = jax.random.split(key, size + 1)
     actor = nets.init_actor(networks.actor, actor_key, spec, kind)
@@ -54,8 +54,8 @@ def q_loss(
     return loss, {"LossQ": loss} | dict(zip(names, values, strict=True))
 
 
-class Judged(Protocol):
-    """What policy evaluation reads of an on-policy state."""
+class HasCritic(Protocol):
+    """The fields of an on-policy state that `estimate` reads."""
 
     @property
     def critic(self) -> optim.Net: ...
@@ -67,21 +67,21 @@ class Judged(Protocol):
     def networks(self) -> nets.Networks: ...
 
 
-class Evaluation(NamedTuple):
-    """A rollout [T, N] as the critic judges it, in the units of the rewards."""
+class ValueEstimate(NamedTuple):
+    """Values and advantages of a rollout [T, N], in the units of the rewards."""
 
     value: Float[Array, "time env"]
     advantage: Float[Array, "time env"]
 
     @property
     def returns(self) -> jax.Array:
-        """The λ-returns, which the critic is to predict."""
+        """The λ-returns, on which the critic is trained."""
         return self.value + self.advantage
 
-    def labels(
+    def targets(
         self, return_norm: normalize.Moments | None, pmean: Pmean
     ) -> tuple[jax.Array, jax.Array]:
-        """What the losses take: A standardised, and the target of V on its scale."""
+        """Standardised advantages, and the critic's targets on its output scale."""
         advantage = returns.standardize(self.advantage, pmean)
         return advantage, normalize.standardize(return_norm, self.returns)
 
@@ -90,8 +90,8 @@ class Evaluation(NamedTuple):
         return {"VVals": self.value, "ExplainedVariance": explained}
 
 
-def evaluate(state: Judged, rollout: Transition) -> Evaluation:
-    """V(s) and advantages by GAE; the rollout's observations are normalised."""
+def estimate(state: HasCritic, rollout: Transition) -> ValueEstimate:
+    """V(s) and GAE advantages of a rollout whose observations are normalised."""
 
     def predict(obs: jax.Array) -> jax.Array:
         rows = obs.reshape(-1, obs.shape[-1])  # [T·N, obs_size]
@@ -101,52 +101,43 @@ def evaluate(state: Judged, rollout: Transition) -> Evaluation:
     value, cfg = predict(rollout.obs), state.config
     next_value = predict(rollout.next_obs)
     advantage = returns.gae(rollout, value, next_value, cfg.gamma, cfg.lam)
-    return Evaluation(value, advantage)
-
-
-class Regression(Protocol):
-    """Observations and what V should say of them, on the scale of the network."""
-
-    @property
-    def obs(self) -> jax.Array: ...
-    @property
-    def target(self) -> jax.Array: ...
-
-
-class Labelled(NamedTuple):
-    obs: jax.Array
-    target: jax.Array
+    return ValueEstimate(value, advantage)
 
 
 def value_loss(
-    params: Params, sample: Regression, module: nets.Module
+    params: Params, obs: jax.Array, target: jax.Array, module: nets.Module
 ) -> tuple[jax.Array, jax.Array]:
-    """E[(V(s) − R)²], with R the sample's target."""
-    loss = jnp.mean((module.apply(params, sample.obs) - sample.target) ** 2)
+    """E[(V(s) − R)²], with R = `target` on the scale of the network's output."""
+    loss = jnp.mean((module.apply(params, obs) - target) ** 2)
     return loss, loss
 
 
 def regress(
     critic: optim.Net,
     tx: optax.GradientTransformation,
-    sample: Regression,
+    obs: jax.Array,
+    target: jax.Array,
     module: nets.Module,
     steps: int,
     pmean: Pmean,
 ) -> tuple[optim.Net, Metrics]:
-    """`steps` descents of the whole sample's value loss."""
+    """`steps` full-batch gradient steps on the value loss."""
 
     def step(net: optim.Net, _: None) -> tuple[optim.Net, jax.Array]:
-        return optim.descend(net, tx, value_loss, sample, module, pmean=pmean)
+        return optim.descend(net, tx, value_loss, obs, target, module, pmean=pmean)
 
-    moved, _ = jax.lax.scan(step, critic, length=steps)
-    return moved, progress(critic, moved, sample, module)
+    trained, _ = jax.lax.scan(step, critic, length=steps)
+    return trained, value_loss_metrics(critic, trained, obs, target, module)
 
 
-def progress(
-    before: optim.Net, after: optim.Net, sample: Regression, module: nets.Module
+def value_loss_metrics(
+    before: optim.Net,
+    after: optim.Net,
+    obs: jax.Array,
+    target: jax.Array,
+    module: nets.Module,
 ) -> Metrics:
-    """What the critic's steps brought."""
-    old, _ = value_loss(before.params, sample, module)
-    new, _ = value_loss(after.params, sample, module)
+    """The value loss before an update and its change."""
+    old, _ = value_loss(before.params, obs, target, module)
+    new, _ = value_loss(after.params, obs, target, module)
     return {"LossV": old, "DeltaLossV": new - old}

@@ -1,8 +1,8 @@
 """Distributions over actions: pytrees of their parameters, [..., action_size].
 
-Gaussian and Categorical have `mode`, `sample`, `log_prob`, `entropy` and `kl`, all over
-the actions' last axis; TanhGaussian has what SAC needs. A policy network is any module
-that returns one of these.
+Gaussian and Categorical have `mode`, `sample`, `log_prob`, `entropy` and `kl`, which
+reduce over the last axis; TanhGaussian has `mode`, `sample` and `reparameterize`. A
+policy network is any module that returns one of these.
 """
 
 import math
@@ -16,7 +16,7 @@ HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 class Gaussian(NamedTuple):
-    """Independent normals."""
+    """Independent normal distributions, one per action dimension."""
 
     mean: Float[Array, "*batch action"]
     log_std: Float[Array, "*batch action"]
@@ -30,7 +30,7 @@ class Gaussian(NamedTuple):
 
     def log_prob(self, action: Float[Array, "*batch action"]) -> jax.Array:
         """Σ −½((a − μ)/σ)² − log σ − ½ log 2π."""
-        _same_shape(action, self.mean)
+        _check_shape(action, self.mean)
         z = (action - self.mean) * jnp.exp(-self.log_std)
         return jnp.sum(-0.5 * z**2 - self.log_std - HALF_LOG_2PI, axis=-1)
 
@@ -48,7 +48,7 @@ class Gaussian(NamedTuple):
 
 
 class Categorical(NamedTuple):
-    """One of n choices, by unnormalised log-probabilities."""
+    """One of n discrete actions, by unnormalised log-probabilities."""
 
     logits: Float[Array, "*batch n"]
 
@@ -59,7 +59,7 @@ class Categorical(NamedTuple):
         return jax.random.categorical(key, self.logits)
 
     def log_prob(self, action: Int[Array, "*batch"]) -> jax.Array:
-        _same_shape(action, self.logits[..., 0])
+        _check_shape(action, self.logits[..., 0])
         chosen = action.astype(int)[..., None]
         return jnp.take_along_axis(self._log_probs, chosen, axis=-1)[..., 0]
 
@@ -78,13 +78,13 @@ class Categorical(NamedTuple):
 
 
 class TanhGaussian(NamedTuple):
-    """The tanh of independent normals: actions in (−1, 1)."""
+    """The tanh of independent normal variables: actions in (−1, 1)."""
 
     mean: Float[Array, "*batch action"]
     log_std: Float[Array, "*batch action"]
 
     def mode(self) -> jax.Array:
-        """The tanh of the normals' mean: their median, and what acts greedily."""
+        """The greedy action tanh(μ): the distribution's median, not its mode."""
         return jnp.tanh(self.mean)
 
     def sample(self, key: Key[Array, ""]) -> jax.Array:
@@ -96,8 +96,8 @@ class TanhGaussian(NamedTuple):
     ) -> tuple[jax.Array, jax.Array]:
         """The action a = tanh(u), u = μ + σ·noise, and its log-probability.
 
-        log π(a) = log N(u; μ, σ) − Σ log(1 − tanh² u), where the last term is written
-        2 (log 2 − u − softplus(−2u)), which is exact where tanh u rounds to ±1.
+        log π(a) = log N(u; μ, σ) − Σ log(1 − tanh² u). The last logarithm is computed
+        as 2 (log 2 − u − softplus(−2u)), which stays exact where tanh u rounds to ±1.
         """
         u = self.mean + jnp.exp(self.log_std) * noise
         normal = jnp.sum(-0.5 * noise**2 - self.log_std - HALF_LOG_2PI, axis=-1)
@@ -105,9 +105,10 @@ class TanhGaussian(NamedTuple):
         return jnp.tanh(u), normal - squash
 
 
-def _same_shape(action: jax.Array, due: jax.Array) -> None:
-    """Refuses what would otherwise be broadcast to something else."""
-    if action.shape != due.shape:
+def _check_shape(action: jax.Array, expected: jax.Array) -> None:
+    """Raises an error where NumPy's rules would silently broadcast."""
+    if action.shape != expected.shape:
         raise ValueError(
-            f"actions have shape {action.shape} where the policy expects {due.shape}"
+            f"actions have shape {action.shape}, but the policy expects "
+            f"{expected.shape}"
         )

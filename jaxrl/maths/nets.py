@@ -1,6 +1,6 @@
-"""Networks: Linen modules that a user may replace by their own.
+"""Networks: Linen modules, which a user may replace by their own.
 
-What an algorithm asks of a module:
+Inputs and outputs of the modules:
 
     on-policy actor    obs [..., obs_size]  ->  a Gaussian or Categorical
     SAC's actor        obs [..., obs_size]  ->  a TanhGaussian
@@ -12,7 +12,7 @@ What an algorithm asks of a module:
 import contextlib
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import flax.errors
 import flax.linen as nn
@@ -20,22 +20,13 @@ import jax
 import jax.numpy as jnp
 
 from jaxrl.maths.distributions import Categorical, Gaussian, TanhGaussian
-from jaxrl.settings import Widths
+from jaxrl.policy import LOG_STD_RANGE
+from jaxrl.settings import Activation, Initializer, Widths
 from jaxrl.types import Box, EnvSpec, Params
 
-Activation = Literal["tanh", "relu", "elu", "gelu", "silu"]
-Initializer = Literal["orthogonal", "uniform"]
-
-ACTIVATIONS: dict[Activation, Callable[[jax.Array], jax.Array]] = {
-    "tanh": nn.tanh,
-    "relu": nn.relu,
-    "elu": nn.elu,
-    "gelu": nn.gelu,
-    "silu": nn.silu,
-}
 INITIALIZERS: dict[Initializer, Callable[[float], nn.initializers.Initializer]] = {
     "orthogonal": nn.initializers.orthogonal,
-    # Uniform in ±scale/√(inputs), as PyTorch's linear layer; biases begin at 0.
+    # Uniform in ±scale/√(inputs), as PyTorch's linear layer; biases are 0.
     "uniform": lambda scale: nn.initializers.variance_scaling(
         scale**2 / 3, "fan_in", "uniform"
     ),
@@ -43,7 +34,7 @@ INITIALIZERS: dict[Initializer, Callable[[float], nn.initializers.Initializer]] 
 
 
 class Module(Protocol):
-    """A Linen module, by the two methods that are called."""
+    """The two methods of a Linen module that are called."""
 
     def init(self, rngs: Any, *inputs: Any) -> Any: ...
     def apply(self, variables: Any, *inputs: Any) -> Any: ...
@@ -67,18 +58,18 @@ class MLP(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        # The gain that keeps an orthogonal layer's output at the size of its input.
+        # With this gain an orthogonal layer and a ReLU keep the scale of their input.
         gain = 2**0.5 if self.initializer == "orthogonal" else 1.0
         make = INITIALIZERS[self.initializer]
         for width in self.widths[:-1]:
             x = nn.Dense(width, kernel_init=make(gain), param_dtype=float)(x)
-            x = ACTIVATIONS[self.activation](x)
+            x = getattr(nn, self.activation)(x)
         last = make(self.last_scale)
         return nn.Dense(self.widths[-1], kernel_init=last, param_dtype=float)(x)
 
 
 class GaussianPolicy(nn.Module):
-    """A mean that depends on the observation, a spread that does not."""
+    """A mean that depends on the observation, and a log σ that does not."""
 
     mean: nn.Module
     size: int
@@ -102,17 +93,17 @@ class CategoricalPolicy(nn.Module):
 
 
 class TanhGaussianPolicy(nn.Module):
-    """Mean and log σ from one trunk; log σ is kept in [-20, 2]."""
+    """Mean and log σ from one trunk; log σ is clipped to `LOG_STD_RANGE`."""
 
     trunk: nn.Module
 
     def __call__(self, obs: jax.Array) -> TanhGaussian:
         mean, log_std = jnp.split(self.trunk(obs), 2, axis=-1)
-        return TanhGaussian(mean, log_std.clip(-20, 2))
+        return TanhGaussian(mean, log_std.clip(*LOG_STD_RANGE))
 
 
 class DeterministicPolicy(nn.Module):
-    """One action for an observation, squashed into [-1, 1]."""
+    """One action per observation, the tanh of the trunk's output."""
 
     trunk: nn.Module
 
@@ -121,7 +112,7 @@ class DeterministicPolicy(nn.Module):
 
 
 class Value(nn.Module):
-    """V(s), or Q(s, a) where an action is given."""
+    """V(s), or Q(s, a) if an action is given."""
 
     trunk: nn.Module
 
@@ -129,8 +120,8 @@ class Value(nn.Module):
         return self.trunk(jnp.concatenate(inputs, axis=-1))[..., 0]
 
 
-class Shape(Protocol):
-    """The settings that default networks are built from."""
+class NetworkSettings(Protocol):
+    """The settings from which default networks are built."""
 
     @property
     def hidden(self) -> Widths: ...
@@ -140,35 +131,35 @@ class Shape(Protocol):
     def initializer(self) -> Initializer: ...
 
 
-def stochastic(spec: EnvSpec, cfg: Shape) -> Networks:
-    """The on-policy pair: a policy for the action space, and a V apart from it."""
-    nearly_uniform = 0.01 if cfg.initializer == "orthogonal" else 1.0
+def actor_critic_networks(spec: EnvSpec, cfg: NetworkSettings) -> Networks:
+    """The networks of VPG, TRPO and PPO: a Gaussian or Categorical policy, and V(s)."""
+    last_scale = 0.01 if cfg.initializer == "orthogonal" else 1.0
     size = spec.action.size
-    head = MLP((*cfg.hidden, size), cfg.activation, cfg.initializer, nearly_uniform)
+    head = MLP((*cfg.hidden, size), cfg.activation, cfg.initializer, last_scale)
     value = Value(MLP((*cfg.hidden, 1), cfg.activation, cfg.initializer))
     if isinstance(spec.action, Box):
         return Networks(GaussianPolicy(head, size), value)
     return Networks(CategoricalPolicy(head), value)
 
 
-def deterministic(spec: EnvSpec, cfg: Shape) -> Networks:
-    """The pair of DDPG and TD3: one action for an observation, and Q."""
+def ddpg_networks(spec: EnvSpec, cfg: NetworkSettings) -> Networks:
+    """The networks of DDPG and TD3: a deterministic policy, and Q(s, a)."""
     head = MLP((*cfg.hidden, spec.action.size), cfg.activation, cfg.initializer)
     value = Value(MLP((*cfg.hidden, 1), cfg.activation, cfg.initializer))
     return Networks(DeterministicPolicy(head), value)
 
 
-def squashed(spec: EnvSpec, cfg: Shape) -> Networks:
-    """The pair of SAC: a TanhGaussian, and Q."""
+def sac_networks(spec: EnvSpec, cfg: NetworkSettings) -> Networks:
+    """The networks of SAC: a TanhGaussian policy, and Q(s, a)."""
     trunk = MLP((*cfg.hidden, 2 * spec.action.size), cfg.activation, cfg.initializer)
     value = Value(MLP((*cfg.hidden, 1), cfg.activation, cfg.initializer))
     return Networks(TanhGaussianPolicy(trunk), value)
 
 
-def init_stochastic(
+def init_actor_critic(
     networks: Networks, key: jax.Array, spec: EnvSpec
 ) -> tuple[Params, Params]:
-    """Parameters of the on-policy pair."""
+    """Parameters of an on-policy actor and critic."""
     actor_key, critic_key = jax.random.split(key)
     kind: type = Gaussian if isinstance(spec.action, Box) else Categorical
     return (
@@ -181,61 +172,61 @@ def init_actor(module: Module, key: jax.Array, spec: EnvSpec, kind: type) -> Par
     """Parameters of an actor that returns a `kind`, of the spec's action size."""
     params = _init_params(module, key, spec.obs_size)
     output = _output(module, params, spec.obs_size)
-    due = (*ROWS, spec.action.size)
+    expected = (*ROWS, spec.action.size)
     shapes = {leaf.shape for leaf in jax.tree.leaves(output)}
     plain = kind is jax.Array
     right_kind = isinstance(output, jax.ShapeDtypeStruct if plain else kind)
-    if not right_kind or shapes != {due}:
-        asked = "an array" if plain else f"a {kind.__name__} of arrays"
+    if not right_kind or shapes != {expected}:
+        wanted = "an array" if plain else f"a {kind.__name__} of arrays"
         raise ValueError(
             f"for obs [..., {spec.obs_size}] the actor {type(module).__name__} "
-            f"must give {asked} [..., {spec.action.size}], but for shape "
-            f"{(*ROWS, spec.obs_size)} it gives {jax.tree.map(jnp.shape, output)}"
+            f"must return {wanted} [..., {spec.action.size}], but for shape "
+            f"{(*ROWS, spec.obs_size)} it returns {jax.tree.map(jnp.shape, output)}"
         )
     return params
 
 
 def init_critic(module: Module, key: jax.Array, *sizes: int) -> Params:
-    """Parameters of a critic, which returns one value for each row of its inputs."""
+    """Parameters of a critic, which returns one value per row of its inputs."""
     params = _init_params(module, key, *sizes)
     output = _output(module, params, *sizes)
     if getattr(output, "shape", None) != ROWS:
         raise ValueError(
-            f"the critic {type(module).__name__} must give one value for each row, "
-            f"{ROWS} for {ROWS}, but gives {jax.tree.map(jnp.shape, output)}; take "
-            "[..., 0] of a last axis of 1"
+            f"the critic {type(module).__name__} must return one value per row, shape "
+            f"{ROWS} for inputs {ROWS}, but returns {jax.tree.map(jnp.shape, output)}; "
+            "index a last axis of size 1 with [..., 0]"
         )
     return params
 
 
-ROWS = (2, 3)  # leading axes with which a module is tried: any number of them may come
+ROWS = (2, 3)  # leading axes in the check of a module, which must accept any
 
 
 def check(networks: Networks) -> Networks:
-    """Refuses what is not a pair of Linen modules."""
+    """Raises an error unless `networks` is a pair of hashable Linen modules."""
     if not isinstance(networks, Networks):
         raise TypeError(
-            f"networks is a {type(networks).__name__}, but must be "
+            f"networks is a {type(networks).__name__}, but must be a "
             "jaxrl.maths.nets.Networks(actor, critic)"
         )
     for name, module in networks._asdict().items():
         if not isinstance(module, nn.Module):
             raise TypeError(
                 f"networks.{name} is {module!r}, but must be an instance of a Linen "
-                "module; classes are called first, as in Critic()"
+                "module; write Critic() and not Critic"
             )
         try:
             hash(module)
         except TypeError:
             raise ValueError(
-                f"networks.{name} cannot be hashed, and so not be compiled for; give "
-                f"{type(module).__name__} tuples in place of lists and dicts"
+                f"networks.{name} must be hashable, so that it can be compiled; give "
+                f"{type(module).__name__} tuples instead of lists and dicts"
             ) from None
     return networks
 
 
 def _output(module: Module, params: Params, *sizes: int) -> Any:
-    with _refusal(module, sizes):
+    with _explain_errors(module, sizes):
         return jax.eval_shape(module.apply, params, *_zeros(ROWS, sizes))
 
 
@@ -244,32 +235,32 @@ def _zeros(lead: tuple[int, ...], sizes: tuple[int, ...]) -> list[jax.Array]:
 
 
 @contextlib.contextmanager
-def _refusal(module: Module, sizes: tuple[int, ...]) -> Iterator[None]:
-    """Turns what a module raises into a sentence about the module."""
+def _explain_errors(module: Module, sizes: tuple[int, ...]) -> Iterator[None]:
+    """Turns an error inside a module into one that names the module."""
     try:
         yield
     except (TypeError, flax.errors.FlaxError) as error:
         reason = str(error).split(" (https")[0].split("\n")[0]
         inputs = " and ".join(f"an array [..., {size}]" for size in sizes)
         raise ValueError(
-            f"the module {type(module).__name__} cannot be called with {inputs} and "
-            f"nothing else: {reason}"
+            f"the module {type(module).__name__} cannot be called with {inputs} "
+            f"only: {reason}"
         ) from None
 
 
 def _init_params(module: Module, key: jax.Array, *sizes: int) -> Params:
-    with _refusal(module, sizes):
+    with _explain_errors(module, sizes):
         variables = _init(module, key, *_zeros((1,), sizes))
     others = set(variables) - {"params"}
     if others:
         raise ValueError(
-            f"{type(module).__name__} keeps {', '.join(sorted(others))} beside its "
-            "parameters, and jaxrl trains parameters only; use modules without state, "
-            "such as LayerNorm in place of BatchNorm"
+            f"{type(module).__name__} has the variables {', '.join(sorted(others))}, "
+            "but jaxrl trains parameters only; use modules without state, such as "
+            "LayerNorm instead of BatchNorm"
         )
     return variables
 
 
-@partial(jax.jit, static_argnums=0)  # op by op it takes seconds
+@partial(jax.jit, static_argnums=0)  # without jit it takes seconds
 def _init(module: Module, key: jax.Array, *inputs: jax.Array) -> Params:
     return module.init(key, *inputs)

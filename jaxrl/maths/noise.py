@@ -1,8 +1,8 @@
-"""Noise that belongs to a sample, wherever the sample is.
+"""Noise that depends on the key and the transition, not on its place in the batch.
 
-Cut one batch over devices or hosts and every transition keeps its own draw, because the
-draw is made from the transition's bits and the key. Only transitions with the same
-observations, action and reward share one.
+When a batch is split over devices or hosts, every transition keeps its draw, because
+the draw is seeded by a hash of the transition. Transitions with equal observations,
+action and reward get equal draws.
 """
 
 import jax
@@ -24,20 +24,20 @@ def normal(
 
 
 def fingerprint(batch: Transition) -> UInt32[Array, " batch"]:
-    """A number for each transition."""
+    """A hash of each transition."""
     rows = [batch.obs, batch.action, batch.reward, batch.next_obs]
     words = jnp.concatenate([_words(row) for row in rows], axis=1)  # [B, words]
     return jax.vmap(digest)(words)
 
 
 def digest(words: UInt32[Array, " words"]) -> UInt32[Array, ""]:
-    """A number that changes with every bit and every change of places."""
-    places = jnp.arange(1, 1 + words.size, dtype=jnp.uint32) * GOLDEN
-    return jnp.sum(_mixed(words ^ places), dtype=jnp.uint32)
+    """A hash of the words' bits and their order."""
+    positions = jnp.arange(1, 1 + words.size, dtype=jnp.uint32) * GOLDEN
+    return jnp.sum(_mix(words ^ positions), dtype=jnp.uint32)
 
 
-def _mixed(words: UInt32[Array, " words"]) -> UInt32[Array, " words"]:
-    """Every bit depends on every bit: the end of MurmurHash3 (Appleby, 2011)."""
+def _mix(words: UInt32[Array, " words"]) -> UInt32[Array, " words"]:
+    """The finaliser of MurmurHash3 (Appleby, 2011): all bits affect all bits."""
     words = (words ^ (words >> 16)) * np.uint32(0x85EBCA6B)
     words = (words ^ (words >> 13)) * np.uint32(0xC2B2AE35)
     return words ^ (words >> 16)

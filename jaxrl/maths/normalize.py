@@ -1,7 +1,7 @@
-"""Running moments: observations whitened, returns brought to one scale.
+"""Running mean and variance, which standardise observations and returns.
 
 The moments are part of an algorithm's state, so they are saved, averaged over learners
-and exported with it. `None` in their place normalises nothing.
+and exported with it. With `None` in their place nothing is normalised.
 """
 
 from typing import NamedTuple
@@ -11,14 +11,14 @@ import jax.numpy as jnp
 
 from jaxrl.types import Pmean, Transition
 
-CLIP = 10.0  # standard deviations beyond which an observation is cut
+CLIP = 10.0  # normalised observations are clipped to ± this
 
 
 class Moments(NamedTuple):
     """Mean and variance over `batches` batches, each of equal weight.
 
-    Batches are counted, not samples: so a learner's count does not depend on how many
-    others share the batch with it.
+    Batches are counted and not samples, so that the count does not depend on the number
+    of learners that share a batch.
     """
 
     batches: jax.Array
@@ -27,7 +27,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def zero(cls, *shape: int) -> "Moments":
-        """Of no batch yet: mean 0 and variance 1."""
+        """The moments before the first batch: mean 0 and variance 1."""
         return cls(jnp.zeros((), int), jnp.zeros(shape), jnp.ones(shape))
 
     @property
@@ -36,7 +36,7 @@ class Moments(NamedTuple):
 
 
 def merge(moments: Moments | None, x: jax.Array, pmean: Pmean) -> Moments | None:
-    """The moments with one more batch `x` [..., *shape], shared by all learners.
+    """The moments after one more batch `x` [..., *shape], shared by all learners.
 
     w = 1/(k + 1),  δ = mean(x) − μ
     μ ← μ + w δ
@@ -66,18 +66,18 @@ def restore(moments: Moments | None, x: jax.Array) -> jax.Array:
     return x * _like(moments.std, x) + _like(moments.mean, x)
 
 
-def observation(moments: Moments | None, obs: jax.Array) -> jax.Array:
-    """What the networks see of `obs`."""
+def normalize_obs(moments: Moments | None, obs: jax.Array) -> jax.Array:
+    """Standardised and clipped observations, the input of the networks."""
     if moments is None:
         return obs
     return standardize(moments, obs).clip(-CLIP, CLIP)
 
 
-def observations(moments: Moments | None, batch: Transition) -> Transition:
-    """The batch as the networks see it."""
+def normalize_batch(moments: Moments | None, batch: Transition) -> Transition:
+    """The batch with `obs` and `next_obs` normalised."""
     return batch._replace(
-        obs=observation(moments, batch.obs),
-        next_obs=observation(moments, batch.next_obs),
+        obs=normalize_obs(moments, batch.obs),
+        next_obs=normalize_obs(moments, batch.next_obs),
     )
 
 

@@ -19,7 +19,7 @@ Loss = Callable[..., tuple[jax.Array, Any]]
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Net:
-    """Parameters and the state of what optimises them."""
+    """Parameters and the state of their optimiser."""
 
     params: Params
     opt_state: optax.OptState
@@ -30,7 +30,7 @@ def create(params: Params, tx: optax.GradientTransformation) -> Net:
 
 
 def clipped_adam(lr: Real, max_norm: Real) -> optax.GradientTransformation:
-    """Adam on gradients cut to `max_norm`; an infinite one cuts none."""
+    """Adam on gradients clipped to the global norm `max_norm`; inf clips none."""
     return optax.chain(optax.clip_by_global_norm(max_norm), optax.adam(lr))
 
 
@@ -43,29 +43,32 @@ def descend(
 ) -> tuple[Net, Any]:
     """One step of `tx` down `loss(params, *args) -> (loss, aux)`; returns the aux."""
     grads, aux = jax.grad(loss, has_aux=True)(net.params, *args)
-    return _stepped(net, tx, pmean(grads)), aux
+    return _apply(net, tx, pmean(grads)), aux
 
 
-def _stepped(net: Net, tx: optax.GradientTransformation, grads: Params) -> Net:
+def _apply(net: Net, tx: optax.GradientTransformation, grads: Params) -> Net:
     updates, opt_state = tx.update(grads, net.opt_state, net.params)
     return Net(optax.apply_updates(net.params, updates), opt_state)
 
 
-# The halves of a descent, for nets that descend side by side by one mean of all
+# The two halves of `descend`, so that one `pmean` can average the gradients of two
+# networks, and so that a network can pause.
 
 
-def slope(net: Net, loss: Loss, *args: Any, when: jax.Array) -> tuple[Params, Any]:
-    """The gradient and the aux of `loss(params, *args)`; unless `when`, zeros."""
-    seek = functools.partial(jax.grad(loss, has_aux=True), net.params, *args)
-    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(seek))
-    return jax.lax.cond(when, seek, lambda: zeros)
+def masked_grad(
+    net: Net, loss: Loss, *args: Any, active: jax.Array
+) -> tuple[Params, Any]:
+    """Gradient and aux of `loss(params, *args)`; zeros if not `active`."""
+    grad = functools.partial(jax.grad(loss, has_aux=True), net.params, *args)
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(grad))
+    return jax.lax.cond(active, grad, lambda: zeros)
 
 
-def step(
-    net: Net, tx: optax.GradientTransformation, grads: Params, when: jax.Array
+def masked_step(
+    net: Net, tx: optax.GradientTransformation, grads: Params, active: jax.Array
 ) -> Net:
-    """One step of `tx` by gradients that all learners agree on; unless `when`, none."""
-    return jax.lax.cond(when, lambda: _stepped(net, tx, grads), lambda: net)
+    """One step of `tx` by averaged gradients; `net` unchanged if not `active`."""
+    return jax.lax.cond(active, lambda: _apply(net, tx, grads), lambda: net)
 
 
 def polyak(target: Tree, online: Tree, tau: Real) -> Tree:
@@ -78,18 +81,18 @@ def fisher_product(
 ) -> Callable[[Vector], Vector]:
     """The map v ↦ F v, where F is the Hessian at θ of E[KL(π_θ ‖ π)].
 
-    The KL has neither value nor slope at θ, so F = Jᵀ H J, with J the Jacobian of the
-    distribution's parameters and H the Hessian of the KL in them: one pass forward and
-    one backward through a network that is linearised once.
+    The KL and its gradient are zero at θ, so F = Jᵀ H J, with J the Jacobian of the
+    distribution's parameters and H the Hessian of the KL in them. A product costs one
+    forward and one backward pass through a network that is linearised once.
     """
     old, forward = jax.linearize(policy, theta)
     _, backward = jax.vjp(policy, theta)
 
-    def slope(dist: Any) -> Any:
+    def kl_grad(dist: Any) -> Any:
         return jax.grad(lambda new: old.kl(new).mean())(dist)
 
     def product(v: Vector) -> Vector:
-        _, curvature = jax.jvp(slope, (old,), (forward(v),))
+        _, curvature = jax.jvp(kl_grad, (old,), (forward(v),))
         return backward(curvature)[0]
 
     return product
@@ -100,21 +103,21 @@ def conjugate_gradients(
 ) -> Vector:
     """Solves A x = b for a positive definite A, given by `product` (Hestenes, 1952).
 
-    The number of steps is fixed, so that no learner leaves before another.
+    The number of steps is fixed, so that all learners make the same number of `pmean`s.
     """
 
     def step(_: Any, carry: tuple[Vector, Vector, Vector]) -> tuple[Vector, ...]:
         x, residual, direction = carry
         image = product(direction)
-        length = _ratio(residual @ residual, direction @ image)
-        smaller = residual - length * image
-        turn = _ratio(smaller @ smaller, residual @ residual)
-        return x + length * direction, smaller, smaller + turn * direction
+        alpha = _ratio(residual @ residual, direction @ image)
+        remaining = residual - alpha * image
+        beta = _ratio(remaining @ remaining, residual @ residual)
+        return x + alpha * direction, remaining, remaining + beta * direction
 
     return jax.lax.fori_loop(0, steps, step, (jnp.zeros_like(b), b, b))[0]
 
 
 def _ratio(numerator: jax.Array, denominator: jax.Array) -> jax.Array:
-    """The quotient, and 0 where nothing is left to divide: the search has ended."""
+    """The quotient; 0 where the denominator is, because then x solves the system."""
     positive = denominator > 0
     return jnp.where(positive, numerator / jnp.where(positive, denominator, 1), 0)

@@ -1,4 +1,4 @@
-"""From rewards and values to advantages."""
+"""Advantages from rewards and values."""
 
 import chex
 import jax
@@ -21,7 +21,7 @@ def gae(
         Aₜ = δₜ + γ λ (1 − doneₜ) Aₜ₊₁,     done = terminated or truncated
 
     A truncated step bootstraps from its own `next_obs` and then cuts the trace, so
-    time limits bias nothing. `A + V(s)` is the λ-return, the target for V.
+    time limits add no bias. `A + V(s)` is the λ-return, the target for V.
     """
     chex.assert_rank(value, 2)
     chex.assert_equal_shape([value, next_value, batch.reward, batch.terminated])
@@ -39,12 +39,13 @@ def gae(
 
 
 def standardize(advantage: jax.Array, pmean: Pmean) -> jax.Array:
-    """Mean 0 and deviation 1 over the samples of all learners; equal ones become 0."""
-    # The mean of equal ones is off by its rounding, so what is left of it goes too.
-    nearly = advantage - pmean(advantage.mean())
-    rest, square = pmean((nearly.mean(), jnp.mean(nearly**2)))
-    deviation = jnp.sqrt(jnp.maximum(square - rest**2, 0))
-    return (nearly - rest) / (deviation + 1e-8)
+    """Mean 0 and standard deviation 1 over all learners; equal advantages become 0."""
+    # The mean is rounded, so that equal advantages minus their mean are not exactly 0;
+    # the mean of what is left is subtracted too.
+    centred = advantage - pmean(advantage.mean())
+    rest, square = pmean((centred.mean(), jnp.mean(centred**2)))
+    std = jnp.sqrt(jnp.maximum(square - rest**2, 0))
+    return (centred - rest) / (std + 1e-8)
 
 
 def explained_variance(prediction: jax.Array, target: jax.Array) -> jax.Array:

@@ -9,17 +9,25 @@ from pathlib import Path
 from jaxrl.processes import mpirun
 
 RUNNER = "JAXRL_RUNNER"
+STATUS = "JAXRL_STATUS"  # the file in which it says how it ended
 
 
 def start(
-    words: list[str], output: Path, threads: int = 1, launcher: Sequence[str] = ()
+    words: list[str],
+    output: Path,
+    status: Path,
+    threads: int = 1,
+    launcher: Sequence[str] = (),
 ) -> subprocess.Popen:
     """`jaxrl` with these words; what it prints is added to the file `output`.
+
+    At its end it writes to the file `status` how it ended.
 
     A `launcher`, such as `srun`, starts it on several machines and sees to its end.
     """
     # Runs side by side share the cores, so each has as many threads as it is given.
     environment = os.environ | dict.fromkeys(mpirun.THREADS, str(threads))
+    environment[STATUS] = str(status.absolute())
     if not launcher:
         environment[RUNNER] = str(os.getpid())
     with output.open("ab") as file:

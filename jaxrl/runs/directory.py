@@ -1,4 +1,4 @@
-"""The directory of a run: config.yaml, models, and never over another run."""
+"""The directory of a run: its lock, config.yaml and models."""
 
 import contextlib
 import dataclasses
@@ -20,14 +20,16 @@ import yaml
 
 from jaxrl.errors import UserError
 from jaxrl.policy import Policy
-from jaxrl.runs.reading import FAILURE, LOCK, MODEL, PRUNED, determining, parsed
+from jaxrl.runs import status
+from jaxrl.runs.reading import LOCK, MODEL, determining
 from jaxrl.runs.spec import OWN, Run, make
 from jaxrl.types import EnvSpec
+from jaxrl.yaml_lines import parsed
 
 # What a run writes, beside its settings.
 WRITTEN = (
     *("progress.csv", "tb", "checkpoints", "replay", "models", "videos", "wandb"),
-    *(FAILURE, PRUNED),
+    status.FILE,
 )
 PACKAGES = ("jaxrl", "jax", "jaxlib", "flax", "optax", "gymnasium", "mujoco", "numpy")
 
@@ -38,15 +40,12 @@ def run_path(run: Run) -> Path:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keeps all other processes out; leaves nothing where nothing was begun."""
+    """Keeps all other processes out; leaves no directory where nothing was started."""
     made = [p for p in (path, *path.parents) if not os.path.exists(p)]
     lock = _lock(path)
     try:
         _refuse_links(path)
-        for mark in FAILURE, PRUNED:
-            (path / mark).unlink(missing_ok=True)  # of an earlier attempt
-        with failure_noted(path):
-            yield
+        yield
     finally:
         if os.listdir(path) == [LOCK]:
             (path / LOCK).unlink()
@@ -55,23 +54,8 @@ def locked(path: Path) -> Iterator[None]:
         os.close(lock)
 
 
-@contextlib.contextmanager
-def failure_noted(path: Path) -> Iterator[None]:
-    """What goes wrong, if something does, is left in the directory."""
-    try:
-        yield
-    except UserError:
-        raise
-    except Exception as error:
-        cause = " ".join(str(error).split()) or type(error).__name__
-        if (path / "config.yaml").exists():
-            with contextlib.suppress(OSError):  # the disk may be full
-                (path / FAILURE).write_text(f"{cause}\n")
-        raise
-
-
 def _lock(path: Path) -> int:
-    """A few tries: who only looks whether it is held lets go in a moment."""
+    """Retries: a command that only checks the lock holds it for a moment."""
     for _ in range(5):
         try:
             lock = _try_lock(path)
@@ -86,11 +70,11 @@ def _lock(path: Path) -> int:
         time.sleep(0.05)
     if reason:
         raise _unwritable(path, reason)
-    raise UserError(f"another process is writing {path}; wait for its end")
+    raise UserError(f"another process is writing {path}; wait until it ends")
 
 
 def _refuse_links(path: Path) -> None:
-    """What a run writes or removes must be in its directory, whoever made that."""
+    """A link could make a run write or remove files outside of its directory."""
     own = [path / name for name in WRITTEN]
     # Weights & Biases has links of its own, and writes through none.
     places = (place for place in own if place.is_dir() and place.name != "wandb")
@@ -98,7 +82,7 @@ def _refuse_links(path: Path) -> None:
     for entry in itertools.chain(own, inside):
         if entry.is_symlink():
             raise UserError(
-                f"{entry} is a link; what a run writes must be in its place"
+                f"{entry} is a link; a run writes only inside of its directory"
             )
 
 
@@ -108,7 +92,7 @@ def _unwritable(path: Path, reason: object) -> UserError:
 
 
 def _try_lock(path: Path) -> int | None:
-    """The open lock, or None if another process holds or has just removed it."""
+    """The open lock, or None if another process holds it or has just removed it."""
     path.mkdir(parents=True, exist_ok=True)
     lock = os.open(path / LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW)
     with contextlib.suppress(BlockingIOError):
@@ -123,8 +107,8 @@ def refuse_run(path: Path) -> None:
     """Refuses a directory that holds a run already."""
     if _entries(path):
         raise UserError(
-            f"{path} holds a run already; go on with jaxrl resume {path}, remove it "
-            "with --overwrite, or choose another --exp_name or --seed"
+            f"{path} holds a run already; continue it with jaxrl resume {path}, remove "
+            "it with --overwrite, or choose another --exp_name or --seed"
         )
 
 
@@ -133,7 +117,7 @@ def clear(path: Path) -> None:
 
 
 def reset(path: Path) -> None:
-    """Removes what a run wrote; its settings stay, and whatever a user put there."""
+    """Removes what a run wrote, but not its settings or a user's own files."""
     _remove([path / name for name in WRITTEN if (path / name).exists()])
 
 
@@ -143,7 +127,9 @@ def _remove(entries: Iterable[Path]) -> None:
 
 
 def _entries(path: Path) -> list[Path]:
-    return [entry for entry in path.iterdir() if entry.name != LOCK]
+    """All but the lock; a status alone is of a run that was killed as it started."""
+    found = [entry for entry in path.iterdir() if entry.name != LOCK]
+    return [] if [entry.name for entry in found] == [status.FILE] else found
 
 
 def same_settings(one: str, two: str) -> bool:
@@ -179,7 +165,7 @@ def read(text: str, **changes: Any) -> Run:
 
 
 def with_total_steps(run: Run, steps: int) -> Run:
-    """With another end; a decay that ended with the run ends with the longer one."""
+    """The run made longer; a decay over the whole run is stretched with it."""
     given = settings(run)
     own = {name: given[name] for name in OWN if name in given} | given["settings"]
     if own.get("total_updates") == run.total_steps / run.data.steps_per_epoch:
@@ -188,7 +174,7 @@ def with_total_steps(run: Run, steps: int) -> Run:
 
 
 def extended_steps(run: Run, config: str) -> int | None:
-    """The steps in a config.yaml that describes the run made longer; else none."""
+    """The steps in a config.yaml that describes this run made longer, or None."""
     try:
         now = read(config)
     except UserError:
@@ -220,7 +206,7 @@ def description(run: Run) -> dict[str, Any]:
 
 
 def settings(run: Run) -> dict[str, Any]:
-    """All that a user can set, as it stands in config.yaml."""
+    """All that a user can set, as in config.yaml."""
     own = {
         field.name: getattr(run, field.name)
         for field in dataclasses.fields(run)
@@ -232,7 +218,7 @@ def settings(run: Run) -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """Its name, as Linux tells it; elsewhere only its kind."""
+    """Its model name on Linux; elsewhere only the architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -265,7 +251,7 @@ def _commit() -> str | None:
 def save_model(
     directory: Path, run: Run, spec: EnvSpec, policy: Policy, step: int
 ) -> None:
-    """What `act` needs, as arrays and JSON; whole or not at all."""
+    """Replaces a model, as arrays and JSON; a reader finds the old or the new one."""
     directory.parent.mkdir(exist_ok=True)
     fresh = directory.with_name(f".{directory.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
@@ -277,20 +263,20 @@ def save_model(
     shutil.rmtree(old, ignore_errors=True)
     with contextlib.suppress(FileNotFoundError):
         directory.rename(old)
-    fresh.rename(directory)  # at once, for one who reads it now
+    fresh.rename(directory)
     shutil.rmtree(old, ignore_errors=True)
 
 
 def video_path(run: Path, step: int) -> Path:
-    """The film of that step's model; names of films sort as their steps do."""
+    """The video of that step's model; the names sort by step."""
     return run / "videos" / f"step-{step:09}.mp4"
 
 
 def prune_after(run: Path, step: int) -> None:
-    """Removes models and films of later steps: they may not come again as they were."""
+    """Removes models and videos of later steps, which the run will make again."""
     for model in (run / "models").glob("*"):
         if model.name.isdecimal() and int(model.name) > step:
             shutil.rmtree(model)
-    for film in (run / "videos").glob("step-*.mp4"):
-        if film.name > video_path(run, step).name:
-            film.unlink()
+    for video in (run / "videos").glob("step-*.mp4"):
+        if video.name > video_path(run, step).name:
+            video.unlink()

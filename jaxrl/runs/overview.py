@@ -1,4 +1,4 @@
-"""A run at a glance. Free of JAX, as all that reads runs."""
+"""The state of a run in a line. Free of JAX, as all that reads runs."""
 
 import time
 from collections.abc import Iterable
@@ -9,12 +9,12 @@ import numpy as np
 
 from jaxrl.errors import UserError
 from jaxrl.logging.columns import STEPS
-from jaxrl.runs import failures, reading
+from jaxrl.runs import failures, reading, status
 from jaxrl.runs.reading import Record
 
 
 class Overview(NamedTuple):
-    """What can be told of a run in a line."""
+    """A run in a line of `ls`."""
 
     run: str
     state: str
@@ -24,7 +24,7 @@ class Overview(NamedTuple):
     best: float | None = None
     """Returns of an epoch: of its test episodes, or else the training's."""
     age: float = 0.0
-    """Seconds since its last sign of life."""
+    """Seconds since its last write."""
     size: int = 0
     """Bytes."""
 
@@ -32,7 +32,7 @@ class Overview(NamedTuple):
 def overview(path: Path) -> Overview:
     """Of the run in the directory, also of one whose files are damaged."""
     size = sum(file.lstat().st_size for file in path.rglob("*") if file.is_file())
-    age = max(time.time() - _latest_sign(path), 0.0)
+    age = max(time.time() - _last_write(path), 0.0)
     try:
         record = reading.record(path)
         return glance(record)._replace(age=age, size=size)
@@ -41,7 +41,7 @@ def overview(path: Path) -> Overview:
 
 
 def overviews(patterns: Iterable[str]) -> list[Overview]:
-    """Of the runs that paths and globs name, with those that failed to begin."""
+    """Of the runs that paths and globs name, with those that failed to start."""
     found: dict[Path, Overview] = {}
     for pattern in patterns:
         found |= {Path(one.run).resolve(): one for one in _overviews(pattern)}
@@ -49,38 +49,42 @@ def overviews(patterns: Iterable[str]) -> list[Overview]:
 
 
 def _overviews(pattern: str) -> list[Overview]:
-    lost = [_never_begun(path) for path in failures.never_begun(reading.named(pattern))]
+    paths = failures.failed_to_start(reading.named(pattern))
+    failed = [_failed_to_start(path) for path in paths]
     try:
-        begun = [overview(path) for path in reading.directories([pattern])]
-    except UserError:  # that none was begun is no mistake where some have failed to
-        if not lost:
+        started = [overview(path) for path in reading.directories([pattern])]
+    except UserError:  # no run at all is a mistake only where none tried to start
+        if not failed:
             raise
-        begun = []
-    return sorted(lost + begun, key=lambda one: one.run)
+        started = []
+    return sorted(failed + started, key=lambda one: one.run)
 
 
-def _never_begun(path: Path) -> Overview:
-    printed = failures.printed_by(path).stat()
-    age = max(time.time() - printed.st_mtime, 0.0)
-    return Overview(str(path), "failed", age=age, size=printed.st_size)
+def _failed_to_start(path: Path) -> Overview:
+    outcome = status.outcome_file(path).stat()
+    age = max(time.time() - outcome.st_mtime, 0.0)
+    return Overview(str(path), "failed", age=age, size=outcome.st_size)
 
 
 def glance(record: Record) -> Overview:
     """Of a run that can be read, without its age and size."""
-    progress = record.progress
-    steps = progress.get(STEPS, np.zeros(1))
+    progress, known = record.progress, record.status
+    logged = int(np.nan_to_num(progress.get(STEPS, np.zeros(1))[-1]))
+    # A run that was interrupted within an epoch has taken more than its last row says.
+    steps = max(logged, known.step if known else 0)
     returns = reading.returns(progress)
     known = returns[~np.isnan(returns)]
     return Overview(
         str(record.path),
         record.state,
-        int(np.nan_to_num(steps[-1])),
+        steps,
         record.total_steps,
         float(known[-1]) if len(known) else None,
         float(known.max()) if len(known) else None,
     )
 
 
-def _latest_sign(path: Path) -> float:
-    files = (path / name for name in ("config.yaml", "progress.csv"))
+def _last_write(path: Path) -> float:
+    names = ("config.yaml", "progress.csv", status.FILE)
+    files = (path / name for name in names)
     return max(file.stat().st_mtime for file in files if file.exists())

@@ -1,6 +1,6 @@
-"""What runs have left behind, read back: also from a run that is still being written.
+"""Reads the directories of runs, also while they are being written.
 
-Free of JAX, so that looking at a run starts at once.
+Free of JAX, so that commands which read runs start at once.
 """
 
 import csv
@@ -12,26 +12,23 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import yaml
 
 from jaxrl.errors import UserError
 from jaxrl.logging.columns import RETURNS, STEPS
 from jaxrl.policy import Policy
+from jaxrl.runs import status
+from jaxrl.runs.status import State, Status
+from jaxrl.yaml_lines import parsed
 
-CHECKPOINTS = ("last", "best")  # models with a name; others go by their step
-MODEL = "model.json"  # of which algorithm, environment and step a model is
+MODEL_NAMES = ("last", "best")  # other models are named by their step
+MODEL = "model.json"  # algorithm, environment and step of a model
 LOCK = ".lock"  # held by the process that writes the run
-FAILURE = "failure.txt"  # what ended it before its time
-PRUNED = "pruned.txt"  # why a search gave it up
 MANIFEST = "manifest.json"  # of a checkpoint, written last
 NEEDED = {"algo": str, "env": str, "exp_name": str, "seed": int, "max_ep_len": int}
-"""What a config.yaml says at least."""
-
-
-State = Literal["running", "finished", "failed", "pruned", "interrupted"]
+"""What every config.yaml has."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,10 +53,17 @@ class Record:
 
     @property
     def total_steps(self) -> int:
-        """With which it is finished; an on-policy run fills its last epoch."""
+        """Environment steps of the whole run."""
         known = map(self.setting, ("steps", "steps_per_epoch", "epochs"))
-        steps, per_epoch, epochs = (x if isinstance(x, int) else 0 for x in known)
-        return steps or per_epoch * epochs
+        steps, per_epoch, epochs = (x if type(x) is int and x > 0 else 0 for x in known)
+        # Only off-policy data has a replay buffer.
+        on_policy = self.setting("replay_size") is None
+        return total_steps(steps, per_epoch, epochs, on_policy)
+
+    @property
+    def status(self) -> Status | None:
+        """What the run wrote of itself; None before it started."""
+        return status.read(self.path / status.FILE)
 
     @property
     def num_procs(self) -> int:
@@ -69,23 +73,32 @@ class Record:
 
     @property
     def state(self) -> State:
-        """What has become of it."""
+        """By its lock, its status and its checkpoints."""
         if _is_held(self.path / LOCK):
             return "running"
-        # A row may be newer than the last checkpoint, and then it is lived through
-        # again.
+        known = self.status
+        if self._is_complete(known):
+            return "finished"
+        # Without a process that holds the lock, "running" means that it was killed; a
+        # finished run that is short of its steps was to be made longer.
+        if known is None or known.state in ("running", "finished"):
+            return "interrupted"
+        return known.state
+
+    def _is_complete(self, known: Status | None) -> bool:
+        """Whether all steps are saved."""
+        if known and known.state == "finished" and known.step >= self.total_steps:
+            return True
+        # It may have been killed before it wrote so. The rows in its own progress.csv
+        # may be newer than the last checkpoint, and are then repeated.
         checkpoints = self.path / "checkpoints"
         newest = [checkpoints / str(n) for n in saved_checkpoints(self.path)[-1:]]
         kept = _columns(newest[0] / "progress.csv") if newest else {}
-        if kept and kept[STEPS][-1] >= self.total_steps:
-            return "finished"
-        if (self.path / FAILURE).exists():
-            return "failed"
-        return "pruned" if (self.path / PRUNED).exists() else "interrupted"
+        return bool(kept) and kept[STEPS][-1] >= self.total_steps
 
-    def policy(self, checkpoint: str | int) -> Policy:
-        """The policy that was saved last, or best, or at a step."""
-        path = self._model(checkpoint) / "policy.npz"
+    def policy(self, model: str | int) -> Policy:
+        """The policy of the last or best model, or that of a step."""
+        path = self._model(model) / "policy.npz"
         try:
             return Policy.load(path)
         except ValueError as error:
@@ -93,27 +106,26 @@ class Record:
         except OSError as error:
             raise UserError(f"cannot read {path}: {error.strerror}") from None
 
-    def _model(self, checkpoint: str | int) -> Path:
+    def _model(self, model: str | int) -> Path:
         """Its directory."""
         models = self._models()
-        if checkpoint in models:
-            return models[checkpoint]
+        if model in models:
+            return models[model]
         if not models:
-            hope = " yet" if self.state == "running" else ""
+            yet = " yet" if self.state == "running" else ""
             raise UserError(
-                f"{self.path} has no model {checkpoint!r}{hope}; a run saves one every "
+                f"{self.path} has no model {model!r}{yet}; a run saves one every "
                 "`save_freq` epochs and at its end"
             )
         raise UserError(
-            f"{self.path} has no model {checkpoint!r}; it has "
-            f"{', '.join(map(str, models))}"
+            f"{self.path} has no model {model!r}; it has {', '.join(map(str, models))}"
         )
 
     def _models(self) -> dict[str | int, Path]:
-        """Those with a name by that, and all by their steps, in order."""
+        """By name where they have one, and all by their steps, in order."""
         found = [file.parent for file in self.path.glob(f"models/[!.]*/{MODEL}")]
         steps = {step: path for path in found if (step := _step(path)) is not None}
-        named = {path.name: path for path in found if path.name in CHECKPOINTS}
+        named = {path.name: path for path in found if path.name in MODEL_NAMES}
         return {**dict(sorted(named.items())), **dict(sorted(steps.items()))}
 
 
@@ -126,6 +138,18 @@ def _step(model: Path) -> int | None:
     return step if isinstance(step, int) else None
 
 
+def total_steps(steps: int, steps_per_epoch: int, epochs: int, on_policy: bool) -> int:
+    """Of a run with these settings: `steps`, or else so many epochs.
+
+    An on-policy run learns from whole epochs, so it fills its last one.
+    """
+    if not steps:
+        return steps_per_epoch * epochs
+    if on_policy and steps_per_epoch:
+        return -(-steps // steps_per_epoch) * steps_per_epoch
+    return steps
+
+
 def determining(config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings in a config.yaml on which a run's results depend."""
     own = ("algo", "env", "seed", "steps", "env_kwargs")
@@ -134,19 +158,19 @@ def determining(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def returns(progress: Mapping[str, np.ndarray]) -> np.ndarray:
-    """That of each epoch: of its test episodes, or else the training's."""
+    """The return of each epoch: of its test episodes, or else of the training's."""
     known = [progress[name] for name in RETURNS if name in progress]
     return known[0] if known else np.empty(0)
 
 
 def saved_checkpoints(run: Path) -> list[int]:
-    """The numbers of those that were saved whole, in order."""
+    """The numbers of the complete ones, in order."""
     found = (run / "checkpoints").glob(f"*/{MANIFEST}")
     return sorted(int(p.parent.name) for p in found if p.parent.name.isdecimal())
 
 
 def _is_held(lock: Path) -> bool:
-    """Whether a process writes the run; looking holds it for a moment."""
+    """Whether a process writes the run; the check holds the lock for a moment."""
     try:
         with lock.open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -172,7 +196,7 @@ def record(directory: str | os.PathLike[str]) -> Record:
         raise UserError(f"{path} is not the directory of a run: no config.yaml{hint}")
     config = yaml_in(file)
     if missing := _missing(config):
-        raise UserError(f"{file} is damaged: it has no right {', '.join(missing)}")
+        raise UserError(f"{file} is damaged; missing or invalid: {', '.join(missing)}")
     return Record(path, config)
 
 
@@ -184,16 +208,6 @@ def yaml_in(file: Path) -> Any:
         raise UserError(f"cannot read {file}: {error.strerror}") from None
     except ValueError as error:
         raise UserError(f"{file} is not YAML: {error}") from None
-
-
-def parsed(text: str) -> Any:
-    """What YAML says; a ValueError, in a line, where it is not YAML."""
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
 
 
 def _missing(config: Any) -> list[str]:

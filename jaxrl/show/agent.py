@@ -15,7 +15,7 @@ from jaxrl.runs import reading
 
 def load(
     directory: str | os.PathLike[str],
-    checkpoint: str | int = "last",
+    model: str | int = "last",
     max_ep_len: int | None = None,
     **drawing: Any,
 ) -> tuple[Policy, Any]:
@@ -24,7 +24,7 @@ def load(
     `drawing` are further arguments of the environment, such as its `render_mode`.
     """
     run = reading.record(directory)
-    policy = run.policy(checkpoint)
+    policy = run.policy(model)
     limit = max_ep_len or run.setting("max_ep_len")
     kwargs = drawing | (run.setting("env_kwargs") or {})
     env = environment(run.config["env"], limit, kwargs)

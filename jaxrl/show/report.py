@@ -48,7 +48,7 @@ class Found(NamedTuple):
     title: str
     runs: list[Record]
     damaged: list[Lost]
-    never_begun: list[Lost]
+    failed_to_start: list[Lost]
 
 
 def gathered(patterns: Sequence[str]) -> Found:
@@ -66,8 +66,8 @@ def gathered(patterns: Sequence[str]) -> Found:
         raise UserError(damaged[0].cause)
     roots = [Path(pattern) for pattern in patterns if os.path.isdir(pattern)]
     absent = [
-        Lost(path, "failed", failures.cause(path))
-        for path in failures.never_begun(roots)
+        Lost(path, "failed", failures.failure_reason(path))
+        for path in failures.failed_to_start(roots)
     ]
     if not any(run.progress or run.state == "failed" for run in runs) and not absent:
         curves.with_data(runs)  # says so
@@ -108,7 +108,7 @@ def content(found: Found, beside: Path) -> dict[str, Any]:
         "columns": store.columns,
         "thinned": [store.points, store.longest],
         "machines": machines.items,
-        "runs": rows + [_lost(one) for one in (*found.damaged, *found.never_begun)],
+        "runs": rows + [_lost(one) for one in (*found.damaged, *found.failed_to_start)],
         "curves": store.texts,
     }
 
@@ -119,7 +119,7 @@ def content(found: Found, beside: Path) -> dict[str, Any]:
 def _row(run: Record) -> dict[str, Any]:
     seen = glance(run)
     ended = seen.state in ("failed", "interrupted")
-    cause = failures.cause(run.path) if ended else ""
+    cause = failures.failure_reason(run.path) if ended else ""
     seconds = _latest(run, "Time")
     return _lost(Lost(run.path, seen.state, cause)) | {
         "group": str(run.config["exp_name"]),

@@ -53,7 +53,7 @@ class RecordVideo:
 
     def __call__(self, end: EpochEnd) -> None:
         video = directory.video_path(self._path, end.step)
-        if not self._run.films(end.epoch) or video.exists():
+        if not self._run.records_video(end.epoch) or video.exists():
             return
         try:
             preview = self._record(video, end)
@@ -67,7 +67,7 @@ class RecordVideo:
         """Records the model of this step; a small GIF, empty if a signal came first."""
         video.parent.mkdir(exist_ok=True)
         words = ["-m", "jaxrl", "video", str(self._path)]
-        words += ["--checkpoint", str(end.step), "-o", str(video)]
+        words += ["--model", str(end.step), "-o", str(video)]
         _run_python(words, end.stop)
         if not video.exists():
             return b""

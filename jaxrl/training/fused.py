@@ -1,8 +1,8 @@
-"""Training in a pure environment: environment, replay and updates in one program.
+"""Training in a JAX environment: environment, replay and updates in one program.
 
     state, history = jax.jit(lambda key: fused.train(key, ppo, env))(key)
 
-runs a whole experiment; `jax.vmap` of it runs one for every seed, or every setting.
+runs a whole experiment; `jax.vmap` of it runs one per seed, or per setting.
 """
 
 import dataclasses
@@ -13,123 +13,138 @@ import jax
 import jax.numpy as jnp
 
 from jaxrl import checks
-from jaxrl.envs.pure import PureEnv
-from jaxrl.maths.replay import Ring
+from jaxrl.envs.jax import JaxEnv
+from jaxrl.maths.replay import DeviceReplay
 from jaxrl.types import Algorithm, Metrics, OffPolicy, OnPolicy, Transition
 
-ENOUGH = 2**30  # steps after which nobody counts any more, so that none overflow
+MAX_COUNT = 2**30  # the step counter stops here, so that it cannot overflow
 
 
-class World(NamedTuple):
-    """Environments side by side, each in the middle of an episode; all [N, ...]."""
+class EnvBatch(NamedTuple):
+    """N environments, with the length and return of their episodes so far; [N, ...]."""
 
     state: Any
     obs: jax.Array
-    length: jax.Array
-    returned: jax.Array
+    ep_len: jax.Array
+    ep_ret: jax.Array
 
 
 def train(
     key: jax.Array,
     algo: Algorithm,
-    env: PureEnv,
+    env: JaxEnv,
     config: Any = None,
     data: OnPolicy | OffPolicy | None = None,
     networks: Any = None,
 ) -> tuple[Any, Metrics]:
-    """`data.epochs` epochs; the final state, and metrics [epochs] averaged over each.
+    """Trains for `data.epochs` epochs; returns the state and metrics [epochs].
 
-    EpRet is NaN in an epoch that finished no episode.
+    Metrics are means over an epoch; EpRet is NaN if no episode ended in it.
     """
-    init_key, world_key, loop_key = jax.random.split(key, 3)
-    data = _checked(algo, algo.DATA if data is None else data)
+    init_key, reset_key, loop_key = jax.random.split(key, 3)
+    data = _check_data(algo, algo.DATA if data is None else data)
     config = algo.Config() if config is None else config
     if getattr(config, "total_updates", None) == math.inf:
         config = dataclasses.replace(config, total_updates=float(data.epochs))
     state = algo.init(init_key, env.spec, config, networks)
-    world = start(env, data.num_envs, world_key)
+    envs = reset(env, data.num_envs, reset_key)
     epoch_keys = jax.random.split(loop_key, data.epochs)
     if isinstance(data, OnPolicy):
-        return _on_policy(state, world, algo, env, data, epoch_keys)
-    return _off_policy(state, world, algo, env, data, epoch_keys)
+        return _on_policy(state, envs, algo, env, data, epoch_keys)
+    return _off_policy(state, envs, algo, env, data, epoch_keys)
 
 
-def _checked(algo: Algorithm, data: Any) -> OnPolicy | OffPolicy:
-    """Refuses settings that would leave steps or updates out."""
+def _check_data(algo: Algorithm, data: Any) -> OnPolicy | OffPolicy:
+    """Raises an error for settings that would drop steps or updates."""
     data = checks.config(data, type(algo.DATA))
-    parts = [("steps_per_epoch", "num_envs")]
+    divisors = [("steps_per_epoch", "num_envs")]
     if isinstance(data, OffPolicy):
-        parts = [("steps_per_epoch", "update_every"), ("update_every", "num_envs")]
-    for whole, part in parts:
-        size, count = getattr(data, whole), getattr(data, part)
-        if size % count:
+        divisors = [("steps_per_epoch", "update_every"), ("update_every", "num_envs")]
+    for name, divisor_name in divisors:
+        value, divisor = getattr(data, name), getattr(data, divisor_name)
+        if value % divisor:
             raise ValueError(
-                f"{whole} is {size}, but must be a multiple of {part}, which is {count}"
+                f"{name} is {value}, but must be a multiple of {divisor_name}, "
+                f"which is {divisor}"
             )
     return data
 
 
-def start(env: PureEnv, num_envs: int, key: jax.Array) -> World:
+def reset(env: JaxEnv, num_envs: int, key: jax.Array) -> EnvBatch:
     state, obs = jax.vmap(env.reset)(jax.random.split(key, num_envs))
-    return World(state, obs, jnp.zeros(num_envs, int), jnp.zeros(num_envs))
+    return EnvBatch(state, obs, jnp.zeros(num_envs, int), jnp.zeros(num_envs))
 
 
 def collect(
-    world: World, policy: Any, env: PureEnv, steps: int, max_ep_len: int, key: jax.Array
-) -> tuple[World, Transition, Metrics]:
-    """`steps` steps of `policy(obs, key, t)` in every environment."""
+    envs: EnvBatch,
+    policy: Any,
+    env: JaxEnv,
+    steps: int,
+    max_ep_len: int,
+    key: jax.Array,
+) -> tuple[EnvBatch, Transition, Metrics]:
+    """`steps` steps of `policy(obs, key, t)` in every environment.
 
-    def step(world: World, inputs: tuple) -> tuple[World, tuple[Transition, Metrics]]:
+    Returns the environments, the rollout [T, N] and sums over the episodes that ended.
+    """
+
+    def step(envs: EnvBatch, inputs: tuple) -> tuple[EnvBatch, tuple]:
         t, key = inputs
         act_key, step_key, reset_key = jax.random.split(key, 3)
-        action = policy(world.obs, act_key, t)
-        count = len(world.obs)
+        action = policy(envs.obs, act_key, t)
+        num_envs = len(envs.obs)
         after = jax.vmap(env.step)(
-            world.state,
+            envs.state,
             env.spec.action.scale(action),
-            jax.random.split(step_key, count),
+            jax.random.split(step_key, num_envs),
         )
-        length, returned = world.length + 1, world.returned + after.reward
-        truncated = (after.truncated | (length >= max_ep_len)) & ~after.terminated
+        ep_len, ep_ret = envs.ep_len + 1, envs.ep_ret + after.reward
+        truncated = (after.truncated | (ep_len >= max_ep_len)) & ~after.terminated
         done = after.terminated | truncated
         transition = Transition(
-            world.obs, action, after.reward, after.obs, after.terminated, truncated
+            envs.obs, action, after.reward, after.obs, after.terminated, truncated
         )
-        fresh = start(env, count, reset_key)
-        ongoing = World(after.state, after.obs, length, returned)
-        world = jax.tree.map(
-            lambda new, old: jnp.where(
-                done.reshape(done.shape + (1,) * (old.ndim - 1)), new, old
-            ),
-            fresh,
-            ongoing,
+        envs = _where(
+            done,
+            reset(env, num_envs, reset_key),
+            EnvBatch(after.state, after.obs, ep_len, ep_ret),
         )
-        finished = {"EpRet": done * returned, "EpLen": done * length, "Episodes": done}
-        return world, (transition, finished)
+        ended = {"EpRet": done * ep_ret, "EpLen": done * ep_len, "Episodes": done}
+        return envs, (transition, ended)
 
     inputs = (jnp.arange(steps), jax.random.split(key, steps))
-    world, (rollout, finished) = jax.lax.scan(step, world, inputs)
-    return world, rollout, jax.tree.map(jnp.sum, finished)
+    envs, (rollout, ended) = jax.lax.scan(step, envs, inputs)
+    return envs, rollout, jax.tree.map(jnp.sum, ended)
 
 
-def _row(metrics: Metrics, updated: jax.Array, finished: Metrics) -> Metrics:
-    """One row of the history from an epoch's rounds; the mean of nothing is NaN."""
-    episodes = jnp.sum(finished["Episodes"])
-    lived = {name: jnp.sum(finished[name]) / episodes for name in ("EpRet", "EpLen")}
+def _where(condition: jax.Array, new: EnvBatch, old: EnvBatch) -> EnvBatch:
+    """The environments of `new` where `condition` [N] holds, else of `old`."""
+
+    def choose(new: jax.Array, old: jax.Array) -> jax.Array:
+        shape = condition.shape + (1,) * (old.ndim - 1)
+        return jnp.where(condition.reshape(shape), new, old)
+
+    return jax.tree.map(choose, new, old)
+
+
+def _row(metrics: Metrics, updated: jax.Array, ended: Metrics) -> Metrics:
+    """One row of the history: means over an epoch's rounds, NaN if none."""
+    episodes = jnp.sum(ended["Episodes"])
+    row = {name: jnp.sum(ended[name]) / episodes for name in ("EpRet", "EpLen")}
     rounds = jnp.sum(updated)
-    learned = jax.tree.map(lambda x: jnp.sum(x * updated) / rounds, metrics)
-    return lived | {"Episodes": episodes} | learned
+    means = jax.tree.map(lambda x: jnp.sum(x * updated) / rounds, metrics)
+    return row | {"Episodes": episodes} | means
 
 
 def _on_policy(
-    state: Any, world: World, algo: Algorithm, env: PureEnv, data: OnPolicy, keys: Any
+    state: Any, envs: EnvBatch, algo: Algorithm, env: JaxEnv, data: OnPolicy, keys: Any
 ) -> tuple[Any, Metrics]:
     steps = data.steps_per_epoch // data.num_envs
 
     def epoch(carry: tuple, key: jax.Array) -> tuple[tuple, Metrics]:
-        state, world = carry
-        world, rollout, finished = collect(
-            world,
+        state, envs = carry
+        envs, rollout, ended = collect(
+            envs,
             lambda obs, key, _: algo.act(state, obs, key),
             env,
             steps,
@@ -137,66 +152,74 @@ def _on_policy(
             key,
         )
         state, metrics = algo.update(state, rollout)
-        row = _row(jax.tree.map(jnp.mean, metrics), jnp.ones(()), finished)
-        return (state, world), row
+        row = _row(jax.tree.map(jnp.mean, metrics), jnp.ones(()), ended)
+        return (state, envs), row
 
-    (state, _), history = jax.lax.scan(epoch, (state, world), keys)
+    (state, _), history = jax.lax.scan(epoch, (state, envs), keys)
     return state, history
 
 
 def _off_policy(
-    state: Any, world: World, algo: Algorithm, env: PureEnv, data: OffPolicy, keys: Any
+    state: Any, envs: EnvBatch, algo: Algorithm, env: JaxEnv, data: OffPolicy, keys: Any
 ) -> tuple[Any, Metrics]:
     steps = data.update_every // data.num_envs
     rounds = data.steps_per_epoch // data.update_every
 
-    def explore(state: Any, obs: jax.Array, key: jax.Array, taken: Any) -> jax.Array:
+    def explore(state: Any, obs: jax.Array, key: jax.Array, step: Any) -> jax.Array:
         act_key, random_key = jax.random.split(key)
         action = algo.act(state, obs, act_key)
         random = jax.random.uniform(random_key, action.shape, action.dtype, -1, 1)
-        return jnp.where(taken < data.start_steps, random, action)
-
-    def learn(state: Any, ring: Ring, key: jax.Array) -> tuple[Any, Metrics]:
-        batches = ring.sample(key, data.update_every, data.batch_size)
-        state, metrics = jax.lax.scan(algo.update, state, batches)
-        return state, jax.tree.map(jnp.mean, metrics)
+        return jnp.where(step < data.start_steps, random, action)
 
     def one_round(carry: tuple, key: jax.Array) -> tuple[tuple, tuple]:
-        state, world, ring, taken = carry
+        state, envs, replay, env_steps = carry
         collect_key, batch_key = jax.random.split(key)
-        world, rollout, finished = collect(
-            world,
-            lambda obs, key, t: explore(state, obs, key, taken + t * data.num_envs),
+        envs, rollout, ended = collect(
+            envs,
+            lambda obs, key, t: explore(state, obs, key, env_steps + t * data.num_envs),
             env,
             steps,
             data.max_ep_len,
             collect_key,
         )
-        ring = ring.insert(rollout)
-        taken = jnp.minimum(taken + steps * data.num_envs, ENOUGH)
-        ready = taken >= data.update_after
-        _, shapes = jax.eval_shape(learn, state, ring, batch_key)
-        nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-        state, metrics = jax.lax.cond(
-            ready,
-            lambda state: learn(state, ring, batch_key),
-            lambda state: (state, nothing),
-            state,
-        )
-        return (state, world, ring, taken), (metrics, ready, finished)
+        replay = replay.insert(rollout)
+        env_steps = jnp.minimum(env_steps + steps * data.num_envs, MAX_COUNT)
+        ready = env_steps >= data.update_after
+        state, metrics = _updates(state, replay, batch_key, algo, data, ready)
+        return (state, envs, replay, env_steps), (metrics, ready, ended)
 
     def epoch(carry: tuple, key: jax.Array) -> tuple[tuple, Metrics]:
-        round_keys = jax.random.split(key, rounds)
-        carry, rows = jax.lax.scan(one_round, carry, round_keys)
+        carry, rows = jax.lax.scan(one_round, carry, jax.random.split(key, rounds))
         return carry, _row(*rows)
 
-    ring = Ring.empty(_one_transition(env, world), data.replay_size)
-    carry: Any = (state, world, ring, jnp.zeros((), int))
+    replay = DeviceReplay.empty(_one_transition(env, envs), data.replay_size)
+    carry: Any = (state, envs, replay, jnp.zeros((), int))
     (state, *_), history = jax.lax.scan(epoch, carry, keys)
     return state, history
 
 
-def _one_transition(env: PureEnv, world: World) -> Transition:
-    obs, number = world.obs[0], world.returned[0]
+def _updates(
+    state: Any,
+    replay: DeviceReplay,
+    key: jax.Array,
+    algo: Algorithm,
+    data: OffPolicy,
+    ready: jax.Array,
+) -> tuple[Any, Metrics]:
+    """One round of updates and the means of its metrics; none if not `ready`."""
+
+    def run(state: Any) -> tuple[Any, Metrics]:
+        batches = replay.sample(key, data.update_every, data.batch_size)
+        state, metrics = jax.lax.scan(algo.update, state, batches)
+        return state, jax.tree.map(jnp.mean, metrics)
+
+    _, shapes = jax.eval_shape(run, state)
+    no_metrics = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    return jax.lax.cond(ready, run, lambda state: (state, no_metrics), state)
+
+
+def _one_transition(env: JaxEnv, envs: EnvBatch) -> Transition:
+    """A transition of the shapes and dtypes that the replay buffer will hold."""
+    obs, number = envs.obs[0], envs.ep_ret[0]
     action = jnp.zeros(env.spec.action.size)
     return Transition(obs, action, number, obs, number > 0, number > 0)

@@ -44,6 +44,7 @@ def open_outputs(
         )
     if screen and mpirun.speaks():  # last, so that nothing is shown if that failed
         sinks.terminal = Terminal(run.total_steps, step)
+        sinks.terminal.print(f"writing to {path}")
     dimensions = 0 if isinstance(run.data, OnPolicy) else 1  # a scan stacks metrics
     metrics = setup.learner.metrics
     names = columns(metrics, dimensions, run.data.num_test_episodes)

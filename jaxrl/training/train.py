@@ -1,17 +1,21 @@
-"""Training in environments that live on the host: begun, and taken up again."""
+"""Starts and resumes training in environments on the host."""
 
 import contextlib
+import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 from jaxrl.errors import UserError
 from jaxrl.parallel import mpi
-from jaxrl.runs import checkpoint, directory
+from jaxrl.processes import mpirun
+from jaxrl.runs import checkpoint, directory, status
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.spec import Run
+from jaxrl.runs.status import Attempt, Status
 from jaxrl.training import session
 from jaxrl.training.callbacks import OnEpoch, RecordVideo
 from jaxrl.training.session import Result, is_complete
-from jaxrl.training.setup import prepare
+from jaxrl.training.setup import Setup, prepare
 
 
 def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Result:
@@ -20,28 +24,55 @@ def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Res
     `on_epoch(state, step)` may return metrics to log in that epoch's row.
     """
     path = directory.run_path(run)
-    with _claimed(path):
+    with _claimed(path), Attempt(path, None, mpi.rank() == 0) as attempt:
         if mpi.rank() == 0 and not run.overwrite:
             directory.refuse_run(path)
         setup = prepare(run)
-        videos = _videos(setup.run, path)
-        for video in videos:
-            video.check()
         if mpi.rank() == 0:
+            if run.video_every:
+                RecordVideo(setup.run, path).check()
+            # Whatever cannot be described must show before an earlier run is removed.
+            directory.config_yaml(directory.description(setup.run))
             directory.clear(path)
-        return session.run(
-            setup, path, screen=screen, on_epoch=on_epoch, callbacks=videos
-        )
-
-
-def _videos(run: Run, path: Path) -> list[RecordVideo]:
-    """The callback that records videos, on the rank that writes."""
-    return [RecordVideo(run, path)] if run.video_every and mpi.rank() == 0 else []
+        return _run(setup, path, attempt, None, screen, on_epoch)
 
 
 def _claimed(path: Path) -> contextlib.AbstractContextManager[None]:
-    """By rank 0, which alone writes there, unless another fails and says why."""
-    return directory.failure_noted(path) if mpi.rank() else directory.locked(path)
+    """By rank 0, which alone writes there, unless another fails."""
+    return contextlib.nullcontext() if mpi.rank() else directory.locked(path)
+
+
+def _run(
+    setup: Setup,
+    path: Path,
+    attempt: Attempt,
+    saved: Saved | None,
+    screen: bool,
+    on_epoch: OnEpoch | None,
+    notes: Sequence[str] = (),
+) -> Result:
+    """To the end or a signal, with its status kept up to date."""
+    run = setup.run
+    records = run.video_every and mpi.rank() == 0
+    attempt.start(saved.content["env_steps"] if saved else 0, run.total_steps)
+    try:
+        result = session.run(
+            setup,
+            path,
+            saved,
+            screen=screen,
+            notes=notes,
+            on_epoch=on_epoch,
+            callbacks=[RecordVideo(run, path)] if records else [],
+        )
+    finally:
+        attempt.step = setup.progress.env_steps
+    if setup.progress.is_complete(run.total_steps):
+        attempt.end(Status(state="finished", exit_code=0))
+    elif result.stopped_by:
+        heard = signal.Signals[mpirun.heard_by_all(result.stopped_by)]
+        attempt.end(Status.from_signal(heard))
+    return result
 
 
 def resume(
@@ -50,13 +81,14 @@ def resume(
     screen: bool = True,
     on_epoch: OnEpoch | None = None,
 ) -> Result:
-    """Goes on from the newest good checkpoint, as if it had never stopped.
+    """Continues from the newest good checkpoint, as if it had never stopped.
 
     `steps` are those of the whole run, if it is to end elsewhere.
     """
     path = Path(path)
     config = directory.config_text(path)
-    with _claimed(path):
+    before = status.read(path / status.FILE)
+    with _claimed(path), Attempt(path, before, mpi.rank() == 0) as attempt:
         found = (None, []) if mpi.rank() else checkpoint.newest(path)
         saved, complaints = checkpoint.broadcast(found)
         if saved is None and complaints:
@@ -70,15 +102,7 @@ def resume(
         notes = [*complaints, *_notes(longer, saved, config)]
         if saved is None and mpi.rank() == 0:
             directory.reset(path)
-        return session.run(
-            setup,
-            path,
-            saved,
-            screen=screen,
-            notes=notes,
-            on_epoch=on_epoch,
-            callbacks=_videos(setup.run, path),
-        )
+        return _run(setup, path, attempt, saved, screen, on_epoch, notes)
 
 
 def _end(run: Run, saved: Saved | None, config: str) -> int | None:
@@ -104,7 +128,7 @@ def _refuse_other_end(
 def _notes(run: Run, saved: Saved | None, config: str) -> list[str]:
     """What a user may wonder about."""
     if saved is None:
-        return ["there is no checkpoint yet; it begins anew"]
+        return ["there is no checkpoint yet; the run starts from its first step"]
     notes = []
     if not directory.same_settings(config, saved.config):
         notes.append(

@@ -1,13 +1,13 @@
-"""Environments as pure functions, to be jitted and vmapped with what learns in them.
+"""JAX environments: pure functions, jitted and vmapped together with the algorithm.
 
 The five probes (after Andy Jones, "Debugging RL, Without the Agonizing Pain") have
-answers known beforehand, and each isolates one fault:
+known solutions, and each tests one part of an algorithm:
 
     constant   reward 1                                 the critic's loss
-    seen       the reward is the observation            what the critic sees
-    later      reward 1, but only for a second step     discounting and bootstrapping
+    observed   the reward is the observation            the critic's inputs
+    delayed    reward 1, but only for a second step     discounting and bootstrapping
     chosen     the reward prefers one action            the policy's gradient
-    both       the preferred action is observed         all together
+    both       the observation says which action        all of these
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from jaxrl.spaces import Box, Discrete, EnvSpec
 
 
 class Step(NamedTuple):
-    """What follows an action. `obs` is never that of the next episode."""
+    """The result of an action; `obs` is never the observation after a reset."""
 
     state: Any
     obs: jax.Array
@@ -29,20 +29,20 @@ class Step(NamedTuple):
     truncated: jax.Array
 
 
-class PureEnv(Protocol):
-    """An environment whose state is an argument; actions as in `EnvSpec.action`."""
+class JaxEnv(Protocol):
+    """An environment of pure functions; actions are scaled to `spec.action`."""
 
     @property
     def spec(self) -> EnvSpec: ...
 
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
-        """A fresh state and its observation [obs_size]."""
+        """An initial state and its observation [obs_size]."""
 
     def step(self, state: Any, action: jax.Array, key: jax.Array) -> Step: ...
 
 
 class Probe(NamedTuple):
-    """An episode of `length` steps; `obs` counts them from 0, or from a random sign."""
+    """Episodes of `length` steps; `obs` counts up from 0, or from ±1 if `signed`."""
 
     reward: Callable[[jax.Array, jax.Array], jax.Array]
     signed: bool = False
@@ -64,20 +64,20 @@ class Probe(NamedTuple):
         return Step((step + 1, obs + 1), obs + 1, reward, over, jnp.array(False))
 
 
-def _preference(action: jax.Array, wish: jax.Array | float) -> jax.Array:
-    """0 for the action that `wish` in {-1, 1} asks for, less for any other.
+def _preference(action: jax.Array, sign: jax.Array | float) -> jax.Array:
+    """Reward 0 for the best action for `sign` in {-1, 1}, less for any other.
 
-    A real action should be wish/2; a discrete one 0 for -1 and 1 for 1.
+    The best real action is sign/2; the best discrete one 0 for -1 and 1 for 1.
     """
     if jnp.issubdtype(action.dtype, jnp.integer):
-        return -jnp.abs(action - (wish + 1) / 2)
-    return -((action[0] - wish / 2) ** 2)
+        return -jnp.abs(action - (sign + 1) / 2)
+    return -((action[0] - sign / 2) ** 2)
 
 
 PROBES = {
     "constant": Probe(lambda obs, action: jnp.ones(())),
-    "seen": Probe(lambda obs, action: obs[0], signed=True),
-    "later": Probe(lambda obs, action: obs[0], length=2),
+    "observed": Probe(lambda obs, action: obs[0], signed=True),
+    "delayed": Probe(lambda obs, action: obs[0], length=2),
     "chosen": Probe(lambda obs, action: _preference(action, 1.0)),
     "both": Probe(lambda obs, action: _preference(action, obs[0]), signed=True),
 }

@@ -8,18 +8,17 @@ A class of settings is written
         '''Discount factor.'''
 
 and becomes a frozen, keyword-only dataclass. Its `float` fields are leaves, so that a
-changed learning rate compiles nothing anew and `vmap` runs over learning rates; counts,
+changed learning rate does not recompile and `vmap` runs over learning rates; counts,
 names and widths are static. Nothing is checked when an instance is built, because JAX
-also builds them from tracers; `jaxrl.checks.config` does that, where a value enters.
+also builds them from tracers; `settings.values` checks values where they enter.
+
+Importing this room does not import JAX, so that a command's help starts at once.
 """
 
 import dataclasses
 import math
 import typing
-from typing import Annotated, Any, TypeVar, dataclass_transform
-
-import jax
-import numpy as np
+from typing import Annotated, Any, Literal, TypeVar, dataclass_transform
 
 T = TypeVar("T")
 
@@ -35,10 +34,10 @@ class Range:
     """Whether 0 may be written as auto."""
 
     def holds(self, value: Any) -> bool:
-        value = np.asarray(value)
+        """Whether the number is in the range; NaN is in none."""
         above = value >= self.low if self.closed[0] else value > self.low
         below = value <= self.high if self.closed[1] else value < self.high
-        return bool(np.all(above & below))  # a NaN is neither
+        return bool(above) and bool(below)
 
     def __str__(self) -> str:
         left, right = "[" if self.closed[0] else "(", "]" if self.closed[1] else ")"
@@ -48,18 +47,22 @@ class Range:
 Fraction = Annotated[float, Range(0, 1)]
 Positive = Annotated[float, Range(0, math.inf, (False, False))]
 NonNegative = Annotated[float, Range(0, math.inf, (True, False))]
-Limit = Annotated[float, Range(0, math.inf, (False, True))]  # inf lifts it
-MOST = 10**15  # beyond it a count is no longer exact as a real number
+Limit = Annotated[float, Range(0, math.inf, (False, True))]  # inf disables it
+MOST = 10**15  # larger counts are not exact as real numbers
 Count = Annotated[int, Range(0, MOST)]
 Size = Annotated[int, Range(1, MOST)]
 Auto = Annotated[int, Range(0, 4096, auto=True)]
 Ensemble = Annotated[int, Range(2, MOST)]
 Widths = tuple[Annotated[int, Range(1, 32_768)], ...]
+Activation = Literal["tanh", "relu", "elu", "gelu", "silu"]
+Initializer = Literal["orthogonal", "uniform"]
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def pytree(cls: type[T]) -> type[T]:
     """Makes `cls` a frozen, keyword-only dataclass whose real fields are leaves."""
+    import jax
+
     cls = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
     hints = typing.get_type_hints(cls)
     real = [name for name, hint in hints.items() if hint is float]

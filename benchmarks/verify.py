@@ -1,0 +1,91 @@
+"""Rebuilds the tables and figures of the documentation from the committed results.
+
+    python benchmarks/verify.py           # fails where a table is not that of the data
+    python benchmarks/verify.py --write   # writes tables and figures
+
+A table stands in a Markdown file between `<!-- table: NAME -->` and `<!-- end -->`.
+Needs no network and no training, and takes seconds.
+"""
+
+import argparse
+import difflib
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import faults
+import figures
+import learn
+import speed
+import suite
+
+ROOT = Path(__file__).resolve().parents[1]
+TEXTS = sorted(
+    [ROOT / "README.md", *ROOT.glob("benchmarks/*.md"), *ROOT.glob("docs/**/*.md")]
+)
+BLOCK = re.compile(r"(<!-- table: ([a-z-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+TABLES: dict[str, Callable[[], list[str]]] = {
+    "suite": lambda: suite.rows(suite.cells()),
+    "suite-long": lambda: suite.rows(suite.long_cells()),
+    "learn": lambda: learn.rows(learn.TASKS),
+    "faults": faults.rows,
+    "speed": lambda: speed.rows(speed.CASES),
+}
+FIGURES: dict[str, Callable[[Path], None]] = {
+    "suite.png": figures.curves,
+    "aggregate.png": figures.aggregate,
+}
+LARGEST = 300_000  # bytes of a figure
+
+
+def rebuilt(text: str) -> str:
+    """The text with every table made from the data."""
+
+    def table(block: re.Match) -> str:
+        if block[2] not in TABLES:
+            raise SystemExit(f"no table {block[2]!r}; there are {', '.join(TABLES)}")
+        return f"{block[1]}\n" + "\n".join(TABLES[block[2]]()) + f"\n\n{block[4]}"
+
+    return BLOCK.sub(table, text)
+
+
+def differences(file: Path) -> list[str]:
+    old = file.read_text()
+    lines = difflib.unified_diff(
+        old.splitlines(), rebuilt(old).splitlines(), "text", "data", lineterm="", n=0
+    )
+    return [f"{file.relative_to(ROOT)}: {line}" for line in lines]
+
+
+def write() -> None:
+    for file in TEXTS:
+        old = file.read_text()
+        if (new := rebuilt(old)) != old:
+            file.write_text(new)
+            print(f"wrote {file.relative_to(ROOT)}")
+    for name, draw in FIGURES.items():
+        file = figures.FOLDER / name
+        draw(file)
+        if file.stat().st_size > LARGEST:
+            raise SystemExit(f"{file} has over {LARGEST:,} bytes")
+        print(f"wrote {file.relative_to(ROOT)}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--write", action="store_true", help="write what differs")
+    if parser.parse_args().write:
+        write()
+        return 0
+    found = [line for file in TEXTS for line in differences(file)]
+    absent = [name for name in FIGURES if not (figures.FOLDER / name).exists()]
+    found += [f"benchmarks/results/{name} is missing" for name in absent]
+    print("\n".join(found) or "every table is that of the data")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

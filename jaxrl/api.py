@@ -1,0 +1,117 @@
+"""What `import jaxrl` offers, beside the algorithms and the grid.
+
+Each function imports what it needs when it is called, so that `import jaxrl` is cheap.
+"""
+
+import os
+import typing
+from collections.abc import Mapping
+
+if typing.TYPE_CHECKING:
+    from pathlib import Path
+
+    import gymnasium
+
+    from jaxrl.experiments.search import SearchResult
+    from jaxrl.policy import Policy
+    from jaxrl.training.callbacks import OnEpoch
+    from jaxrl.training.session import Result
+
+
+def train(
+    algo: str,
+    env: str,
+    *,
+    preset: str = "default",
+    screen: bool = True,
+    on_epoch: "OnEpoch | None" = None,
+    **settings: typing.Any,
+) -> "Result":
+    """Does what `jaxrl train` does; returns the state, the rows of the log, the path.
+
+    `jaxrl.train("sac", "Hopper-v4", steps=100_000, gamma=0.98)`: settings have the
+    names of the command's flags. `on_epoch(state, step)` is called after each epoch;
+    the metrics it returns, such as {"nested/metric": 1.0}, are in the epoch's row.
+    """
+    from jaxrl.runs import spec
+    from jaxrl.training import train
+
+    given: Mapping[str, typing.Any] = settings
+    return train.train(spec.make(algo, env, given, preset), screen, on_epoch)
+
+
+def resume(
+    directory: "str | Path",
+    steps: int | None = None,
+    *,
+    screen: bool = True,
+    on_epoch: "OnEpoch | None" = None,
+) -> "Result":
+    """Continues a run as if it had never stopped; `steps` to train longer than planned.
+
+    XLA's last bits depend on its number of threads: start Python with the `NPROC` that
+    config.yaml names, as `jaxrl resume` does.
+    """
+    from jaxrl.training import train
+
+    return train.resume(directory, steps, screen, on_epoch)
+
+
+def search(
+    space: Mapping[str, Mapping[str, list]],
+    trials: int | None = None,
+    *,
+    algo: str,
+    env: str,
+    name: str = "search",
+    out: str = "runs",
+    jobs: int = 0,
+    sampler: typing.Literal["tpe", "random", "qmc", "grid", "cmaes", "gp"] = "tpe",
+    pruner: typing.Literal["median", "none"] = "median",
+    storage: str = "",
+    screen: bool = True,
+    **settings: typing.Any,
+) -> "SearchResult":
+    """Does what `jaxrl search` does; returns the best settings and what they reached.
+
+    `jaxrl.search({"lr": {"log_uniform": [1e-5, 1e-2]}}, algo="sac", env="Hopper-v4")`
+    """
+    from jaxrl.experiments import runner, search_file
+    from jaxrl.experiments import search as searching
+
+    asked = search_file.SearchSpec(
+        name=name,
+        fixed={"algo": algo, "env": env, **settings},
+        space=search_file.ranges(space),
+        out=out,
+        trials=trials,
+        sampler=sampler,
+        pruner=pruner,
+        storage=storage,
+    )
+    return searching.run(asked, runner.Options(out=out, jobs=jobs, screen=screen))
+
+
+def load(
+    directory: "str | os.PathLike[str]",
+    model: typing.Literal["last", "best"] | int = "last",
+) -> "tuple[Policy, gymnasium.Env]":
+    """The greedy policy of a run and its environment: `env.step(policy(obs))`.
+
+    `model` may be a step at which one was kept.
+    """
+    from jaxrl.show import agent
+
+    return agent.load(directory, model)
+
+
+def evaluate_policy(
+    policy: typing.Callable[..., typing.Any],
+    env: "gymnasium.Env",
+    episodes: int = 10,
+    seed: int = 0,
+) -> tuple[float, float]:
+    """Mean and standard deviation of the returns of `episodes` episodes."""
+    from jaxrl import evaluation
+
+    return evaluation.evaluate_policy(policy, env, episodes, seed)

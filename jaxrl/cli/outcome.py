@@ -1,0 +1,38 @@
+"""Tells the process that started this one how it ended: as data, in a file it names."""
+
+import contextlib
+import os
+from pathlib import Path
+
+from jaxrl.processes import mpirun
+from jaxrl.processes.subprocesses import STATUS
+from jaxrl.runs import status
+from jaxrl.runs.status import Status
+
+_file = ""
+
+
+def claim() -> None:
+    """Takes the file's name out of the environment, so that no child writes to it."""
+    global _file
+    _file = os.environ.pop(STATUS, "")
+
+
+def pass_on() -> None:
+    """Lets the ranks that this process starts write it."""
+    if _file:
+        os.environ[STATUS] = _file
+
+
+def record(ended: Status) -> None:
+    """Rank 0's stands; others write only where nobody has written yet."""
+    if not _file or (mpirun.rank() and Path(_file).exists()):
+        return
+    with contextlib.suppress(OSError):  # the disk may be full
+        status.write(Path(_file), ended)
+
+
+def record_exit_code(code: int) -> None:
+    """Of a command that returned; a rank of its may have said more."""
+    if _file and not (code and Path(_file).exists()):
+        record(Status.from_exit_code(code))

@@ -1,0 +1,165 @@
+"""The commands that take the settings of an algorithm as flags: train, grid, rerun."""
+
+import argparse
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+from jaxrl.algos import NAMES
+from jaxrl.algos.presets import PRESETS
+from jaxrl.cli import flags
+from jaxrl.cli.flags import Parser
+from jaxrl.runs import spec
+from jaxrl.settings import values
+
+ENV = "gymnasium environment; module:ID imports the module first"
+PRESET = f"defaults to start from: default, {', '.join(PRESETS)} [default]"
+SETTINGS = "every setting of its algorithm, as in jaxrl train ALGO --help"
+HINT = "jaxrl train sac --help lists every setting of one."
+DURATION = "as in 90s, 30m or 2h"
+
+
+def parsed(
+    parser: Parser, words: Sequence[str], options: Sequence[str]
+) -> dict[str, Any]:
+    """The settings in the words of a command; unknown ones too, for one report of all.
+
+    `options` are its other flags, which are left out.
+    """
+    given, unknown = parser.parse_some(words)
+    known = {k: x for k, x in vars(given).items() if k not in options}
+    return known | {name: " ".join(several) for name, several in unknown.items()}
+
+
+def train(words: Sequence[str], config: str = "") -> Parser:
+    """`config` is the algorithm that a --config file names."""
+    algo = flags.first_word(words) or config
+    algo = algo if algo in NAMES else ""
+    made = Parser(
+        f"jaxrl train {algo or 'ALGO'} --env ID [--preset NAME] [--config FILE] "
+        "[--setting value ...]",
+        f"Trains a policy. Algorithms: {', '.join(NAMES)}. "
+        + ("--no_NAME turns a switch off." if algo else HINT),
+    )
+    made.add_argument("algo", nargs="?", metavar="ALGO", help="algorithm")
+    add = made.add_argument
+    add("--env", metavar="ID", default=argparse.SUPPRESS, help=ENV)
+    add("--preset", metavar="NAME", default=argparse.SUPPRESS, help=PRESET)
+    add("--config", metavar="FILE", help="settings from a YAML file; flags win")
+    add_verbose(made)
+    _add_settings(made, algo, flags.peek(words, "--preset"))
+    return made
+
+
+def grid(words: Sequence[str]) -> Parser:
+    """Its settings take several values each."""
+    algo = flags.first_word(words)
+    made = Parser(
+        "jaxrl grid FILE.yaml [OPTION ...]\n"
+        "       jaxrl grid ALGO --env ID ... [--setting value ...] [OPTION ...]",
+        "Runs every combination of the values of its settings, several at a time, each "
+        "in its own process. Rerunning skips finished runs, resumes interrupted ones "
+        "and retries failed ones. --setting[xyz] value ... gives a setting another "
+        "short name. With --launcher slurm the runs are a Slurm job array; Ctrl-C "
+        "stops monitoring, the jobs keep running, and the same command shows them "
+        f"again. Settings: {SETTINGS}, with one value or several.",
+    )
+    add = made.add_argument
+    add("grid", nargs="?", default="", metavar="FILE|ALGO", help="what to run")
+    name = "name of the grid and its directory [the file's name, or ALGO]"
+    add("--name", metavar="NAME", default=argparse.SUPPRESS, help=name)
+    add_jobs(made, "runs at a time, one thread each [as many as the cores allow]")
+    out = "directory that holds grids [runs]"
+    add("--out", metavar="DIR", default=argparse.SUPPRESS, help=out)
+    add("--dry_run", action="store_true", help="show variants and estimate the time")
+    limit = f"stop and save a run after this time, {DURATION} [none]"
+    add("--time_limit", type=flags.duration, default=0, metavar="TIME", help=limit)
+    retries = "times that a failed run is retried at once [0]"
+    add("--retries", type=flags.seed, default=0, metavar="N", help=retries)
+    overwrite = "remove runs whose settings have changed"
+    add("--overwrite", action="store_true", help=overwrite)
+    launcher = "where to run: local, or slurm as the file's `slurm:` asks [local]"
+    choices = ("local", "slurm")
+    add("--launcher", choices=choices, default="local", help=launcher)
+    for option, kind, text in (("env", "ID", ENV), ("preset", "NAME", PRESET)):
+        _add_list(made, option, kind, text)
+    _add_settings(made, algo, several=True)
+    return made
+
+
+def rerun(words: Sequence[str]) -> Parser:
+    """Its settings are those of the run's algorithm."""
+    made = Parser(
+        "jaxrl rerun DIR [--seed N] [--exp_name NAME] [--setting value ...]",
+        "Starts the run in DIR again from its config.yaml, with changed settings: "
+        "beside it with another seed, or else as the experiment NAME "
+        f"[<exp_name>-rerun]. Settings: {SETTINGS}.",
+    )
+    made.add_argument("dir", metavar="DIR", help="directory of a run")
+    add_verbose(made)
+    _add_settings(made, _algorithm_in(flags.first_word(words)))
+    return made
+
+
+def _algorithm_in(directory: str) -> str:
+    """Of the run in the directory, if one can be read there."""
+    from jaxrl.runs import reading
+
+    with contextlib.suppress(ValueError):
+        return str(reading.record(directory).config["algo"]) if directory else ""
+    return ""
+
+
+def _add_settings(
+    made: Parser, algo: str, preset: str = "", several: bool = False
+) -> None:
+    """Those of an algorithm, in groups; without one, those of all, not in the help."""
+    titles = {"run": "run", "data": "data", "config": f"algorithm {algo}"}
+    groups = {owner: made.add_argument_group(title) for owner, title in titles.items()}
+    known: dict[str, spec.Setting] = {}
+    for name in [algo] if algo in NAMES else NAMES:
+        with contextlib.suppress(ValueError):  # an unknown preset, named by `make`
+            known |= spec.known_settings(name, preset or "default")
+    taken = {action.dest for action in made._actions}
+    for name, setting in known.items():
+        if name not in taken:
+            _add_setting(groups[setting.owner], name, setting, several, algo in NAMES)
+
+
+def _add_setting(
+    group: Any, name: str, setting: spec.Setting, several: bool, visible: bool
+) -> None:
+    default = values.shown(setting.default)
+    text = f"{setting.help} [{default}]" if default else setting.help
+    kind, switch = values.kind(setting.hint), setting.hint is bool
+    options: dict[str, Any] = {"metavar": kind, "default": argparse.SUPPRESS}
+    options["help"] = text.replace("%", "%%") if visible else argparse.SUPPRESS
+    if several:
+        options |= {"action": flags.Once, "nargs": "*" if switch else "+"}
+    if switch:
+        options |= {"const": "true"} if several else {"const": "true", "nargs": "?"}
+        off: Any = ["false"] if several else "false"
+        group.add_argument(
+            f"--no_{name}",
+            dest=name,
+            action="store_const",
+            const=off,
+            default=argparse.SUPPRESS,
+            help=argparse.SUPPRESS,
+        )
+    group.add_argument(f"--{name}", **options)
+
+
+def add_jobs(made: Parser, text: str) -> None:
+    made.add_argument("--jobs", type=flags.count, default=0, metavar="N", help=text)
+
+
+def _add_list(made: Parser, name: str, kind: str, text: str) -> None:
+    kinds: dict[str, Any] = {"nargs": "+", "action": flags.Once, "metavar": kind}
+    made.add_argument(f"--{name}", default=argparse.SUPPRESS, help=text, **kinds)
+
+
+def add_verbose(made: Parser) -> None:
+    """Taken by `jaxrl.cli.main` before a command sees it."""
+    text = "show what every process prints"
+    made.add_argument("--verbose_ranks", action="store_true", help=text)

@@ -1,0 +1,135 @@
+"""Values of settings in grids and searches: converted, listed and checked.
+
+The same checks serve a file, the command line and Python.
+"""
+
+import contextlib
+import difflib
+import functools
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from jaxrl.algos import NAMES
+from jaxrl.algos.presets import PRESETS
+from jaxrl.errors import suggestion
+from jaxrl.runs import spec
+from jaxrl.settings import values
+from jaxrl.yaml_lines import UNREADABLE, parsed
+
+CHOICES = {"algo": NAMES, "preset": ("default", *PRESETS)}
+# Each run's own, which the grid decides.
+ELSEWHERE = {
+    "exp_name": "the grid's name names its runs",
+    "out": "it is one for the whole grid",
+    "overwrite": "it is not a setting: use the flag --overwrite, or Grid.run's option",
+}
+
+
+@functools.cache
+def hints() -> dict[str, Any]:
+    """The type of every setting; one name means the same in all algorithms."""
+    every = [spec.known_settings(algo) for algo in NAMES]
+    return {name: x.hint for known in every for name, x in known.items()}
+
+
+def listed(key: str, given: Any) -> list[Any]:
+    """The values of a setting, converted; one that is itself a list stays one."""
+    given = values.plain(given)
+    several = isinstance(given, list) and not is_one_value(key, given)
+    return [converted(key, value) for value in (given if several else [given])]
+
+
+def is_one_value(key: str, given: list) -> bool:
+    """Whether a list is a single value, as the widths in `hidden: [64, 64]`."""
+    is_tuple = typing.get_origin(hints().get(key)) is tuple
+    numbers = [isinstance(each, int | float) for each in given]
+    return is_tuple and bool(numbers) and all(numbers)
+
+
+def converted(key: str, value: Any) -> Any:
+    """By the type of the setting; text for a part of a mapping is read as YAML."""
+    value = values.plain(value)
+    if ":" in key and isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            return parsed(value)
+        return value
+    hint = hints().get(key)
+    return value if hint is None else values.converted(value, hint)
+
+
+def known_algorithms(names: Iterable[Any]) -> list[str]:
+    """The algorithms that are named; of a misspelt one, the nearest."""
+    near = [difflib.get_close_matches(str(name), NAMES, 1) for name in names]
+    return [name for found in near for name in found]
+
+
+def fault(key: str, value: Any, algos: Sequence[str]) -> str:
+    """What is wrong with a setting or its value; empty if nothing is."""
+    return key_fault(key, algos) or value_fault(key, value, algos)
+
+
+def key_fault(
+    key: str, algos: Sequence[str], kind: str = "grid", words: Sequence[str] = ()
+) -> str:
+    """That the algorithms have no such setting; empty if they do.
+
+    `words` are what else a file of this kind can hold.
+    """
+    name, *parts = key.split(":")
+    if key in (*CHOICES, "env"):
+        return ""
+    if key in ELSEWHERE:
+        return f"{key} cannot be set in a grid; {ELSEWHERE[key]}"
+    if parts and hints().get(name) is not dict:
+        return f"{key!r} is a part of {name}, but only env_kwargs has parts"
+    near = difflib.get_close_matches(name, words, 1, 0.75)
+    if near and name not in hints():
+        return f"a {kind} has no {name!r}; did you mean {near[0]!r}?"
+    for algo in _having(name, algos):
+        if name not in (known := spec.known_settings(algo)):
+            return spec.fault(algo, name, None, known)
+    return ""
+
+
+def value_fault(key: str, value: Any, algos: Sequence[str]) -> str:
+    """What is wrong with the value of a known setting; empty if nothing is."""
+    if not _is_readable(value):  # which is reported already
+        return ""
+    if key in CHOICES:
+        hint = suggestion(str(value), CHOICES[key])
+        known = hint or f"; choose {', '.join(CHOICES[key])}"
+        what = "algorithm" if key == "algo" else key
+        return "" if value in CHOICES[key] else f"there is no {what} {value!r}{known}"
+    if key == "env":
+        return _env_fault(value)
+    name, *parts = key.split(":")
+    tried = value if not parts else {parts[0]: value}
+    every = (
+        spec.fault(algo, name, tried, spec.known_settings(algo))
+        for algo in _having(name, algos)
+    )
+    return next(filter(None, every), "")
+
+
+def _having(name: str, algos: Sequence[str]) -> Sequence[str]:
+    """The given algorithms; without any, one that has the setting."""
+    having = [algo for algo in NAMES if name in spec.known_settings(algo)]
+    return algos or having[:1] or NAMES[:1]
+
+
+def _is_readable(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(map(_is_readable, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_readable, value))
+    return value is not UNREADABLE
+
+
+def _env_fault(value: Any) -> str:
+    from jaxrl import envs  # imports gymnasium
+
+    if isinstance(value, str) and value:
+        return envs.misspelt(value)
+    what = "empty" if value in (None, "") else repr(value)
+    return f"env is {what}, but must be a name, as in env: Hopper-v4"

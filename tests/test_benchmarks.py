@@ -1,0 +1,155 @@
+"""The benchmark scripts: failed runs are no results, and result files stay readable."""
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import jaxrl
+
+ROOT = Path(jaxrl.__file__).parents[1]
+SCRIPTS = ROOT / "benchmarks"
+FAILING = """
+import gymnasium as gym
+
+class Failing(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (1,))
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, good_steps):
+        self.left = good_steps
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.step_of_episode = 0
+        return self.observation_space.low, {}
+
+    def step(self, action):
+        self.left -= 1
+        self.step_of_episode += 1
+        reward = float("nan") if self.left == 0 else 1.0
+        over = self.step_of_episode == 10
+        return self.observation_space.low, reward, over, False, {}
+
+for name, good_steps in (("Works-v0", -1), ("Fails-v0", 5000)):
+    gym.register(name, Failing, kwargs={"good_steps": good_steps})
+"""
+
+
+@pytest.fixture
+def script(monkeypatch, tmp_path):
+    """Imports a script, with a result file of the test's own."""
+    monkeypatch.syspath_prepend(SCRIPTS)
+
+    def load(name):
+        module = importlib.import_module(name)
+        monkeypatch.setattr(module, "RESULTS", tmp_path / "results" / f"{name}.csv")
+        return module
+
+    return load
+
+
+@pytest.fixture
+def records(monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPTS)
+    return importlib.import_module("records")
+
+
+@pytest.fixture
+def environments(monkeypatch, tmp_path):
+    """failing:Works-v0, and failing:Fails-v0 whose reward is NaN at step 5000."""
+    (tmp_path / "failing.py").write_text(FAILING)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+
+
+def call_main(module, monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", [module.__name__, *arguments])
+    return module.main()
+
+
+def test_a_failed_run_is_no_result_of_learn(
+    script, records, environments, monkeypatch, capsys
+):
+    learn = script("learn")
+    works = learn.Task("vpg", "failing:Works-v0", 4000, 5, seeds=1)
+    tasks = [
+        learn.Task("vpg", "failing:Fails-v0", 20_000, 5, seeds=1),
+        learn.Task("vpg", "NoSuchEnvironment-v0", 4000, 5, seeds=1),
+        works,
+    ]
+    monkeypatch.setattr(learn, "TASKS", tasks)
+    assert call_main(learn, monkeypatch, "--jobs", "2") == 1
+    (row,) = records.read(learn.RESULTS)
+    assert (row["task"], row["best"]) == (works.name, "10.0")
+    errors = capsys.readouterr().err
+    assert "reward" in errors
+    assert "NoSuchEnvironment" in errors
+
+
+def test_a_failed_run_is_no_result_of_speed(script, environments, tmp_path):
+    speed = script("speed")
+    settings = {"steps_per_epoch": 1000, "hidden": 8, "train_v_iters": 2}
+    case = speed.Case("x", "vpg", "failing:Fails-v0", settings, {}, 20_000, 1000)
+    with pytest.raises(RuntimeError, match="reward"):
+        speed.ours(case, dict(os.environ), tmp_path / "fails")
+    case = case._replace(env="failing:Works-v0", steps=3000)
+    assert speed.ours(case, dict(os.environ), tmp_path / "works") > 0
+
+
+def test_a_failed_run_leaves_no_half_round_of_parallel(script, monkeypatch):
+    parallel = script("parallel")
+
+    def train(settings, ranks):
+        if ranks == 2:
+            raise RuntimeError("broken")
+        return parallel.Speed(1, 1, 1)
+
+    monkeypatch.setattr(parallel, "train", train)
+    with pytest.raises(RuntimeError, match="broken"):
+        parallel.measure(1, "run trpo")
+    assert parallel.known() == {}
+
+
+@pytest.mark.parametrize("name", ["learn", "speed", "faults", "parallel"])
+def test_an_appended_row_names_its_origin_and_keeps_the_earlier_ones(
+    name, records, tmp_path
+):
+    old = records.read(SCRIPTS / "results" / f"{name}.csv")
+    path = tmp_path / "copy.csv"
+    before = [name for name in old[0] if name not in records.ORIGIN]
+    records.write(path, [{c: row[c] for c in before} for row in old], before)
+    new = dict.fromkeys(before, "a, b")
+    records.append(path, new)
+    records.append(path, new | {"versions": "another 1.0"})
+    *kept, first, second = records.read(path)
+    assert [{c: row[c] for c in before} for row in kept] == [
+        {c: row[c] for c in before} for row in old
+    ]
+    assert first == new | records.origin()
+    assert all(first[column] for column in ("machine", "versions", "date"))
+    assert second == first | {"versions": "another 1.0"}
+
+
+@pytest.mark.parametrize("name", ["learn", "speed", "faults", "parallel"])
+def test_the_published_results_can_be_reported(name):
+    command = [sys.executable, SCRIPTS / f"{name}.py", "--report"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n|") > 5
+
+
+def test_the_cost_of_checkpoints_is_measured():
+    small = ["--epochs", "2", "--epoch-steps", "60", "--transitions", "1000"]
+    command = [sys.executable, SCRIPTS / "checkpoints.py", *small]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "| 1 |" in done.stdout
+
+
+def test_peak_memory_is_measured(script, tmp_path):
+    speed = script("speed")
+    case = speed.Case("x", "sac", "Hopper-v4", {}, {}, 50, measure="memory")
+    assert speed.ours(case, dict(os.environ), tmp_path) > 100
