@@ -134,7 +134,7 @@ def test_a_signal_saves_and_ends_all_and_is_named(tmp_path, sent):
     assert re.search(f"{sent.name}.*\n.*jaxrl resume ", out)
     assert none_left_behind(tmp_path, 5)
     saved, complaints = checkpoint.newest(run_of(tmp_path))
-    assert saved.content["taken"] >= 48
+    assert saved.content["env_steps"] >= 48
     assert len(saved.content["ranks"]) == 1
     assert not complaints
 

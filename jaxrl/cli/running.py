@@ -13,7 +13,7 @@ from jaxrl.runs.reading import Record
 from jaxrl.runs.status import Status
 
 if TYPE_CHECKING:
-    from jaxrl.training.loop import Result
+    from jaxrl.training.session import Result
 
 
 def fix_threads(record: Record) -> int:
