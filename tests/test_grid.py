@@ -15,7 +15,8 @@ from jaxrl.errors import UserError
 from jaxrl.experiments import grid_file
 from jaxrl.experiments.combinations import default_shorthand
 from jaxrl.experiments.grid import Grid
-from jaxrl.runs import spec
+from jaxrl.runs import spec, status
+from jaxrl.runs.status import Status
 
 # Spinning Up's order, nesting and names
 
@@ -404,7 +405,7 @@ def test_a_dry_run_shows_the_variants_and_writes_nothing(tmp_path, monkeypatch, 
     assert not list(tmp_path.iterdir())
 
 
-def test_a_dry_run_has_one_column_of_steps_and_tells_what_failed_to_begin(
+def test_a_dry_run_has_one_column_of_steps_and_shows_what_failed_to_start(
     tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
@@ -412,9 +413,9 @@ def test_a_dry_run_has_one_column_of_steps_and_tells_what_failed_to_begin(
     failed = grid_file.from_flags(
         "ppo", {"env": ["CartPole-v1"], "steps": ["200", "250"]}
     )
-    output = failed.grid.runs()[1].output
-    output.parent.mkdir(parents=True)
-    output.write_text("jaxrl: there is no such environment\n")
+    outcome = status.outcome_file(failed.grid.runs()[1].path)
+    outcome.parent.mkdir(parents=True)
+    status.write(outcome, Status(state="failed", reason="no such environment"))
     assert main([*line.split(), "200", "250"]) == 0
     rows = [row.split() for row in capsys.readouterr().out.splitlines()]
     assert rows[:3] == [

@@ -49,7 +49,8 @@ def _run(
     total = trainer.run.total_steps
     attempt.start(saved.content["taken"] if saved else 0, total)
     if screen and ranks.prints():
-        print(f"writing to {trainer.path}", flush=True)
+        with contextlib.suppress(OSError):  # nobody reads it any more
+            print(f"writing to {trainer.path}", flush=True)
     try:
         result = trainer.start(saved, screen, notes)
     finally:
