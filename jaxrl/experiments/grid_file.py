@@ -60,11 +60,13 @@ def read(path: str, changes: Mapping[str, str] | None = None) -> GridFile:
     return builder.grid_file(path, changes or {})
 
 
-def from_flags(algo: str, flags: Mapping[str, list[str]]) -> GridFile:
+def from_flags(
+    algo: str, flags: Mapping[str, list[str]], changes: Mapping[str, str] | None = None
+) -> GridFile:
     """The grid of one line: flags with a value or several."""
     builder = Builder(algo, Mistakes())
     builder.add_settings([Entry((key,), x) for key, x in flags.items()], [algo])
-    return builder.grid_file("the grid", {})
+    return builder.grid_file("the grid", changes or {})
 
 
 class Entry:
