@@ -65,6 +65,7 @@ class Parser(argparse.ArgumentParser):
         return self.parse_args(known), unknown
 
     def _split(self, words: list[str]) -> tuple[list[str], dict[str, list[str]]]:
+        """What argparse can read, and what it does not know."""
         options = self._option_string_actions
         known, unknown = [], {}
         while words:
@@ -72,7 +73,7 @@ class Parser(argparse.ArgumentParser):
             name, equals, value = word.partition("=")
             switch = options.get(name.replace("--no_", "--", 1))
             if name not in options and switch and switch.metavar == KINDS[bool]:
-                word, name = f"{switch.option_strings[0]}=false", ""
+                word, name = f"{switch.option_strings[0]}=false", ""  # --no_wandb
             if name[:2] == "--" and name not in options:
                 unknown[name[2:]] = [value] if equals else _values(words)
                 continue
