@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import records
 
-from jaxrl.runs import checkpoint, spec
-from jaxrl.training import buffers, loop, train
+from jaxrl.runs import spec
+from jaxrl.runs.checkpoint_writer import CheckpointWriter
+from jaxrl.training import buffers, loop, setup, train
 
 
 class Full(buffers.HostReplay):
@@ -32,8 +33,8 @@ class Full(buffers.HostReplay):
         self.inserted = len(self.rows)
 
 
-def record_seconds(owner: type, name: str, seconds: list[float]) -> None:
-    """Make every call of the method append its duration to `seconds`."""
+def record_seconds(owner: Any, name: str, seconds: list[float]) -> None:
+    """Make every call of the function append its duration to `seconds`."""
     method: Callable = getattr(owner, name)
 
     def timed(*arguments: Any) -> Any:
@@ -57,9 +58,9 @@ def main() -> None:
     given = parser.parse_args()
     waited: list[float] = []
     written: list[float] = []
-    record_seconds(train.Trainer, "_save_checkpoint", waited)
-    record_seconds(checkpoint.Store, "_write", written)
-    loop.HostReplay = Full
+    record_seconds(loop, "save_checkpoint", waited)
+    record_seconds(CheckpointWriter, "_write", written)
+    setup.HostReplay = Full  # type: ignore[misc]
     with tempfile.TemporaryDirectory() as out:
         settings = {"out": out, "epochs": given.epochs, "num_test_episodes": 0}
         settings |= {"start_steps": 0, "update_after": 0}

@@ -37,17 +37,17 @@ PLACES = ("random", "save", "manifest", "prune", "restore")
 # Saves a checkpoint every epoch; kills itself in a function that writes or reads one.
 CHILD = """
 import os, signal, sys
-from jaxrl.runs import checkpoint
-checkpoint.SHARE = float("inf")
+from jaxrl.runs import arrays, checkpoint_writer
+checkpoint_writer.MAX_TIME_SHARE = float("inf")
 place, passes = sys.argv[1], int(sys.argv[2])
-names = {"save": "_save_arrays", "manifest": "replace", "restore": "_load_arrays"}
-owner = checkpoint.Store if place == "prune" else checkpoint
-name = "_prune" if place == "prune" else names.get(place)
+names = {"save": (arrays, "save"), "restore": (arrays, "load")}
+names["manifest"] = (checkpoint_writer, "write_atomically")
+names["prune"] = (checkpoint_writer.CheckpointWriter, "_prune")
+owner, name = names.get(place, (None, None))
 def killing(function):
     def counted(*arguments):
         global passes
-        if place != "manifest" or arguments[0].name == checkpoint.MANIFEST:
-            passes -= 1
+        passes -= 1
         if passes < 0:
             os.kill(os.getpid(), signal.SIGKILL)
         return function(*arguments)

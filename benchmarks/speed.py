@@ -57,14 +57,13 @@ print(statistics.median(update.sgemm_rate() for _ in range(10)))
 MEMORY = """
 import json, resource, sys
 from jaxrl.runs import directory, spec
-from jaxrl.training import train
+from jaxrl.training import session, setup
 run = spec.make(*sys.argv[1:3], json.loads(sys.argv[3]))
 path = directory.run_path(run)
 path.mkdir(parents=True)
-trainer = train.Trainer(run, path, None)
-fill = lambda state, step: trainer.experience.rows[step:].fill(0)
-trainer.on_epoch = fill
-trainer.start(None, screen=False)
+parts = setup.prepare(run)
+fill = lambda state, step: parts.buffer.rows[step:].fill(0)
+session.run(parts, path, screen=False, on_epoch=fill)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
 """
 

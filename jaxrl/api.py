@@ -14,7 +14,8 @@ if typing.TYPE_CHECKING:
 
     from jaxrl.experiments.search import SearchResult
     from jaxrl.policy import Policy
-    from jaxrl.training.loop import OnEpoch, Result
+    from jaxrl.training.callbacks import OnEpoch
+    from jaxrl.training.session import Result
 
 
 def train(
@@ -112,6 +113,6 @@ def evaluate_policy(
     seed: int = 0,
 ) -> tuple[float, float]:
     """Mean and standard deviation of the returns of `episodes` episodes."""
-    from jaxrl.show import agent
+    from jaxrl import evaluation
 
-    return agent.evaluate_policy(policy, env, episodes, seed)
+    return evaluation.evaluate_policy(policy, env, episodes, seed)

@@ -11,7 +11,6 @@ import numpy as np
 from jaxrl import algos
 from jaxrl.parallel import mpi
 from jaxrl.parallel.devices import Devices, set_up
-from jaxrl.runs import checkpoint
 
 UPDATES = 20
 BATCH = 24  # over one, two, three, four and six learners
@@ -38,7 +37,7 @@ def learn(out: str, devices: str) -> None:
             if prints is not None:
                 mpi.refuse_drift(np.atleast_1d(prints), f"of {name}")
         state = shared.single(state)
-        flat = checkpoint.flatten((state.actor, state.critic))
+        flat = arrays.flatten((state.actor, state.critic))
         found |= {f"{name}{leaf}": value for leaf, value in flat.items()}
         obs = np.linspace(-2, 2, 30).reshape(10, 3)
         found[f"{name} acts"] = np.asarray(algo.act(state, obs))
@@ -52,8 +51,8 @@ def own(batch, axis):
     return jax.tree.map(cut, batch)
 
 
-def say(out: str) -> None:
-    """What the tools give; rank 1 has no samples."""
+def collect(out: str) -> None:
+    """What the collectives return; rank 1 has no samples."""
     rank = mpi.rank()
     samples = [] if rank == 1 else np.arange(4.0) + 10 * rank
     stats = mpi.statistics(samples)
@@ -69,10 +68,10 @@ def say(out: str) -> None:
         "broadcast": listed(mpi.broadcast(tree)),
         "sum": listed(mpi.allreduce_sum(tree)),
         "mean": listed(mpi.allreduce_mean(tree)),
-        "told": mpi.bcast_bytes(b"from 0" if rank == 0 else b"no").decode(),
-        "said": [said.decode() for said in mpi.allgather(b"x" * rank)],
-        "first": mpi.bcast_int(rank + 5),
-        "greatest": mpi.allreduce_max(rank, -rank),
+        "bcast_bytes": mpi.bcast_bytes(b"from 0" if rank == 0 else b"no").decode(),
+        "allgather": [message.decode() for message in mpi.allgather(b"x" * rank)],
+        "bcast_int": mpi.bcast_int(rank + 5),
+        "allreduce_max": mpi.allreduce_max(rank, -rank),
     }
     Path(f"{out}.{rank}").write_text(json.dumps(found))
 
@@ -101,18 +100,17 @@ def listed(tree):
 
 
 def drift(out: str, devices: str) -> None:
-    """In the second epoch one bit of rank 1's parameters is another."""
+    """In the second epoch one bit of rank 1's parameters is flipped."""
     from jaxrl.runs import spec
-    from jaxrl.training import train
+    from jaxrl.training import loop, train
 
     settings = {"steps": 192, "steps_per_epoch": 48, "hidden": "8", "out": out}
     settings |= {"devices": devices, "num_envs": devices}
-    trainers = []
+    update = loop.update
 
-    def flip(state, step):
-        if step == 96 and mpi.rank() == 1:
-            (trainer,) = trainers
-            leaves, structure = jax.tree.flatten(trainer.state)
+    def flipped(training):
+        if training.setup.progress.env_steps == 144 and mpi.rank() == 1:
+            leaves, structure = jax.tree.flatten(training.state)
             place = next(i for i, x in enumerate(leaves) if x.size == 8)
             shards = [np.array(s.data) for s in leaves[place].addressable_shards]
             shards[-1].view(np.uint32).ravel()[3] ^= 1
@@ -123,16 +121,11 @@ def drift(out: str, devices: str) -> None:
             leaves[place] = jax.make_array_from_single_device_arrays(
                 leaves[place].shape, leaves[place].sharding, placed
             )
-            trainer.state = jax.tree.unflatten(structure, leaves)
+            training.state = jax.tree.unflatten(structure, leaves)
+        update(training)
 
-    class Known(train.Trainer):
-        def __init__(self, *args):
-            super().__init__(*args)
-            trainers.append(self)
-
-    train.Trainer = Known
-    run = spec.make("vpg", "Pendulum-v1", settings)
-    train.train(run, screen=False, on_epoch=flip)
+    loop.update = flipped
+    train.train(spec.make("vpg", "Pendulum-v1", settings), screen=False)
 
 
 if __name__ == "__main__":

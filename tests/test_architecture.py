@@ -22,6 +22,7 @@ ALLOWED = {
     "algos": {"types", "settings", "checks", "maths"},
     "envs": {"spaces"},
     "policy": {"settings", "spaces"},
+    "evaluation": set(),
     "processes": {"errors"},
     "logging": {"processes"},
     "parallel": {"errors", "types", "maths", "processes", "logging"},
@@ -29,21 +30,31 @@ ALLOWED = {
         *("errors", "yaml_lines", "types", "settings", "algos", "policy", "logging"),
         "parallel",
     },
-    "show": {"__version__", "errors", "spaces", "envs", "policy", "logging", "runs"},
-    # It shows its films, while it trains.
+    "show": {
+        *("__version__", "errors", "spaces", "envs", "policy", "evaluation"),
+        *("logging", "runs"),
+    },
     "training": {
         *("errors", "types", "checks", "maths", "algos", "envs", "policy"),
-        *("processes", "logging", "parallel", "runs", "show"),
+        *("evaluation", "processes", "logging", "parallel", "runs"),
     },
     "experiments": {
         *("errors", "yaml_lines", "settings", "algos", "envs", "processes"),
         *("logging", "runs", "training"),
     },
     "cli": {
-        *("__version__", "errors", "settings", "algos", "processes", "logging"),
-        *("runs", "training", "experiments", "show"),
+        *("__version__", "errors", "settings", "algos", "evaluation", "processes"),
+        *("logging", "runs", "training", "experiments", "show"),
     },
-    "api": {"settings", "policy", "runs", "training", "experiments", "show"},
+    "api": {
+        "settings",
+        "policy",
+        "evaluation",
+        "runs",
+        "training",
+        "experiments",
+        "show",
+    },
     "__main__": {"cli", "processes"},
 }
 # Third parties that only some rooms may name.

@@ -18,8 +18,8 @@ from jaxrl.runs import checkpoint
 pytestmark = pytest.mark.faults
 
 CODE = """
-from jaxrl.runs import checkpoint
-checkpoint.SHARE = float("inf")
+from jaxrl.runs import checkpoint_writer
+checkpoint_writer.MAX_TIME_SHARE = float("inf")
 from jaxrl.cli.main import main
 raise SystemExit(main())
 """
@@ -63,7 +63,7 @@ def test_a_full_disk_stops_the_run_and_spares_what_was_saved(
     shutil.copytree(path, copy)
     saved, _ = checkpoint.newest(copy)
     assert saved is not None
-    done = jaxrl_command("resume", copy, "--steps", saved.content["taken"] + 64)
+    done = jaxrl_command("resume", copy, "--steps", saved.content["env_steps"] + 64)
     assert done.returncode == 0, done.stderr
 
 

@@ -17,8 +17,8 @@ from jaxrl.cli.main import main
 from jaxrl.errors import suggestion
 from jaxrl.runs import checkpoint, spec
 from jaxrl.settings import values
+from jaxrl.training import loop
 from jaxrl.training.learner import Learner
-from jaxrl.training.loop import Trainer
 
 ODD = [
     "",
@@ -54,10 +54,10 @@ ODD += ["9" * 400, "1_0", "١", "true false", "[1, [2]]", "* *", "&a", "1e"]
 def nothing_trains(monkeypatch):
     """What is not refused before it would train fails at once."""
 
-    def trains(trainer):
-        raise AssertionError(f"would have trained {trainer.run}")
+    def trains(training):
+        raise AssertionError(f"would have trained {training.setup.run}")
 
-    monkeypatch.setattr(Trainer, "_loop", trains)
+    monkeypatch.setattr(loop, "run_loop", trains)
 
 
 def contents(directory):
@@ -259,7 +259,7 @@ def test_a_strangers_checkpoint_ends_in_a_sentence(finished, tmp_path, capsys):
 def test_a_strangers_configuration_ends_in_a_sentence(
     finished, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr(Trainer, "_loop", lambda trainer: None)
+    monkeypatch.setattr(loop, "run_loop", lambda training: None)
     monkeypatch.setattr(Learner, "compile", lambda learner: None)
     rng = random.Random(3)
     original = yaml.safe_load((finished / "config.yaml").read_text())

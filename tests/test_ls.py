@@ -15,8 +15,8 @@ from jaxrl.cli.main import main
 from jaxrl.errors import UserError
 from jaxrl.runs import directory, failures, reading, status
 from jaxrl.runs.status import Status
+from jaxrl.training import loop
 from jaxrl.training import train as training
-from jaxrl.training.loop import Trainer
 
 
 def listed(capsys, *words):
@@ -29,7 +29,7 @@ def test_a_run_is_listed_with_its_state(tmp_path, monkeypatch, capsys):
     kwargs = {"env_kwargs": {"fault": "reward"}}
     with pytest.raises(FloatingPointError):
         train(tmp_path / "b", "ppo", "own_envs:Count-v0", **kwargs)
-    monkeypatch.setattr(Trainer, "_step", stop)
+    monkeypatch.setattr(loop, "collect", stop)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path / "c", "ppo", "CartPole-v1")
     found = listed(capsys, tmp_path)
@@ -79,14 +79,14 @@ def test_the_steps_of_a_run_do_not_exceed_its_total(tmp_path, capsys):
 
 
 def test_a_run_interrupted_in_its_first_epoch_shows_its_steps_and_age(tmp_path, capsys):
-    def interrupt(trainer):
-        step(trainer)
-        if trainer.taken == 20:
+    def interrupt(under_way):
+        collect(under_way)
+        if under_way.setup.progress.env_steps == 20:
             signal.raise_signal(signal.SIGUSR1)
 
-    step = Trainer._step
+    collect = loop.collect
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "_step", interrupt)
+        patch.setattr(loop, "collect", interrupt)
         run = train(tmp_path, "ppo", "CartPole-v1").directory
     old = time.time() - 7300
     for name in ("config.yaml", "progress.csv"):
@@ -120,7 +120,7 @@ def test_a_killed_run_is_recognised_by_its_status_and_its_lock(tmp_path, capsys)
     assert "killed" in failures.failure_reason(run)
 
 
-def stop(trainer):
+def stop(_):
     raise KeyboardInterrupt
 
 

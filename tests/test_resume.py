@@ -22,8 +22,9 @@ from jaxrl.cli.main import main
 from jaxrl.errors import UserError
 from jaxrl.logging.columns import CLOCKS
 from jaxrl.maths import optim
-from jaxrl.runs import checkpoint, directory
-from jaxrl.training.loop import Trainer
+from jaxrl.runs import arrays, checkpoint, checkpoint_writer, directory
+from jaxrl.runs.checkpoint_writer import CheckpointWriter
+from jaxrl.training import loop, session
 
 ALGOS = ("vpg", "trpo", "ppo", "ddpg", "td3", "sac")
 
@@ -39,34 +40,34 @@ def table(path):
 
 
 def at_step(monkeypatch, step, happens):
-    """Lets something happen to the trainer before it takes this step."""
-    take = Trainer._step
+    """Lets something happen to a run before it takes this step."""
+    collect = loop.collect
 
-    def watched(self):
-        if self.taken == step:
-            monkeypatch.setattr(Trainer, "_step", take)
-            happens(self)
-        take(self)
+    def watched(training):
+        if training.setup.progress.env_steps == step:
+            monkeypatch.setattr(loop, "collect", collect)
+            happens(training)
+        collect(training)
 
-    monkeypatch.setattr(Trainer, "_step", watched)
+    monkeypatch.setattr(loop, "collect", watched)
 
 
-def always(store, seconds):
+def always(writer, seconds):
     """No checkpoint is left out to save time."""
     return True
 
 
-def kill(trainer):
+def kill(training):
     raise Killed
 
 
-def signalled(trainer):
+def signalled(training):
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def assert_same(one, two):
     assert table(one.directory) == table(two.directory)
-    same = checkpoint.flatten(one.state), checkpoint.flatten(two.state)
+    same = arrays.flatten(one.state), arrays.flatten(two.state)
     for name in same[0]:
         np.testing.assert_array_equal(same[0][name], same[1][name], err_msg=name)
 
@@ -78,7 +79,7 @@ def test_left_at_a_signal_and_killed_it_ends_the_same(tmp_path, monkeypatch, alg
         changes.pop("replay_size")
         changes |= {"minibatches": 2, "num_test_episodes": 1} if algo == "ppo" else {}
     undisturbed = train(tmp_path / "a", algo, "Pendulum-v1", **changes)
-    monkeypatch.setattr(checkpoint.Store, "affordable", always)
+    monkeypatch.setattr(CheckpointWriter, "affordable", always)
     at_step(monkeypatch, 50, signalled)
     left = train(tmp_path / "b", algo, "Pendulum-v1", **changes)
     assert left.stopped_by == signal.SIGTERM
@@ -136,7 +137,7 @@ def test_tensorboard_shows_every_epoch_once(tmp_path):
 
 def test_no_model_is_left_of_steps_that_are_taken_again(tmp_path, monkeypatch):
     at_step(monkeypatch, 200, kill)  # the only checkpoint is that of the signal
-    monkeypatch.setattr(checkpoint.Store, "affordable", lambda *_: False)
+    monkeypatch.setattr(CheckpointWriter, "affordable", lambda *_: False)
     at_step(monkeypatch, 90, signalled)
     left = train(tmp_path, "sac", "Pendulum-v1", epochs=4)
     with pytest.raises(Killed):
@@ -175,7 +176,7 @@ def test_begun_anew_it_keeps_its_settings_and_what_is_not_its_own(
     (path,) = tmp_path.glob("*/*")
     (path / "notes.txt").write_text("mine")
     with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "start", lambda *_: kill(None))
+        patch.setattr(session, "run", lambda *_, **__: kill(None))
         with pytest.raises(Killed):
             jaxrl.resume(path, screen=False)
     assert not (path / "progress.csv").exists()
@@ -214,7 +215,7 @@ def test_an_episode_that_cannot_be_repeated_is_reset_and_said(
     chance = {"env_kwargs": {"chance": True, "length": 50}}
     left = train(tmp_path, "ppo", "own_envs:Count-v0", **chance)
     result = jaxrl.resume(left.directory)
-    assert "environment 0 could not be lived through again" in capsys.readouterr().out
+    assert "environment 0 could not be replayed" in capsys.readouterr().out
     assert len(result.history) == 2
 
 
@@ -237,7 +238,7 @@ def test_rerun_repeats_it_and_takes_changes(tmp_path, monkeypatch, capsys):
 @pytest.fixture(scope="module")
 def two_checkpoints(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoint.Store, "affordable", always)
+        patch.setattr(CheckpointWriter, "affordable", always)
         return _two_checkpoints(tmp_path_factory)
 
 
@@ -269,7 +270,7 @@ def test_a_damaged_file_is_never_believed(two_checkpoints, tmp_path, damage):
     original, (_, newer) = two_checkpoints
     good, none = checkpoint.newest(original)
     assert not none
-    assert good.content["taken"] == 120
+    assert good.content["env_steps"] == 120
     before = [p for p in original.rglob("*") if p.is_file()]
     files = [p for p in before if newer in p.parts]
     files += sorted((original / "replay").iterdir())[-1:]
@@ -281,7 +282,7 @@ def test_a_damaged_file_is_never_believed(two_checkpoints, tmp_path, damage):
         shutil.copytree(original, copy)
         DAMAGES[damage](copy / file.relative_to(original))
         saved, complaints = checkpoint.newest(copy)
-        assert saved.content["taken"] == 60, file
+        assert saved.content["env_steps"] == 60, file
         assert len(saved.rows) == 60
         unfinished = damage == "deleted" and file.name == checkpoint.MANIFEST
         assert unfinished or f"checkpoint {newer} is damaged" in complaints[0]
@@ -295,7 +296,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_next(two_checkpoints, tmp_path):
     (copy / "checkpoints" / newer / checkpoint.MANIFEST).write_text("{bad")
     jaxrl.resume(copy, screen=False)
     saved, complaints = checkpoint.newest(copy)
-    assert saved.content["taken"] == 120
+    assert saved.content["env_steps"] == 120
     assert not complaints
     assert {p.name for p in (copy / "checkpoints").iterdir()} == {older, "3"}
 
@@ -332,6 +333,22 @@ def test_if_all_are_damaged_it_says_so_and_touches_nothing(two_checkpoints, tmp_
     assert after == before
 
 
+def test_a_checkpoint_of_another_format_is_refused_in_a_sentence(
+    two_checkpoints, tmp_path
+):
+    copy = tmp_path / "copy"
+    shutil.copytree(two_checkpoints[0], copy)
+    for file in copy.glob("checkpoints/*/rest.json"):
+        rest = json.loads(file.read_text())
+        del rest["format"]
+        file.write_text(json.dumps(rest))
+        manifest = file.with_name(checkpoint.MANIFEST)
+        sums = json.loads(manifest.read_text())
+        manifest.write_text(json.dumps(sums | {file.name: checkpoint.checksum(file)}))
+    with pytest.raises(UserError, match="format 1"):
+        jaxrl.resume(copy, screen=False)
+
+
 def test_a_manifest_cannot_point_outside_the_run(two_checkpoints, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(two_checkpoints[0], copy)
@@ -339,7 +356,7 @@ def test_a_manifest_cannot_point_outside_the_run(two_checkpoints, tmp_path):
     np.save(secret, np.zeros((3, 9), np.float32))
     for file in copy.glob(f"checkpoints/*/{checkpoint.MANIFEST}"):
         sums = json.loads(file.read_text())
-        sums["../../../secret.npy"] = checkpoint._sum(secret)
+        sums["../../../secret.npy"] = checkpoint.checksum(secret)
         file.write_text(json.dumps(sums))
     saved, complaints = checkpoint.newest(copy)
     assert saved is None
@@ -347,7 +364,7 @@ def test_a_manifest_cannot_point_outside_the_run(two_checkpoints, tmp_path):
 
 
 def test_old_checkpoints_and_rows_are_removed(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint.Store, "affordable", always)
+    monkeypatch.setattr(CheckpointWriter, "affordable", always)
     settings = {"epochs": 6, "replay_size": 100, "keep": 2, "num_test_episodes": 0}
     path = train(tmp_path, "sac", "Pendulum-v1", **settings).directory
     assert len(list((path / "checkpoints").iterdir())) == 2
@@ -386,11 +403,11 @@ def test_what_could_not_be_saved_stops_the_run(tmp_path, monkeypatch, capsys):
     def full(file, text):
         if file.name == checkpoint.MANIFEST and "/2/" in str(file):
             raise OSError(28, "No space left on device")
-        replace(file, text)
+        write(file, text)
 
-    replace = checkpoint.replace
-    monkeypatch.setattr(checkpoint, "replace", full)
-    monkeypatch.setattr(checkpoint.Store, "affordable", always)
+    write = checkpoint_writer.write_atomically
+    monkeypatch.setattr(checkpoint_writer, "write_atomically", full)
+    monkeypatch.setattr(CheckpointWriter, "affordable", always)
     settings = small("vpg", epochs=4, out=tmp_path, exp_name="x")
     words = [f"--{name}={value}" for name, value in settings.items()]
     assert main(["train", "vpg", "--env", "Pendulum-v1", *words]) == 1
@@ -407,12 +424,12 @@ def test_what_could_not_be_saved_stops_the_run(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("part", ["actor", "critic"])
 def test_a_nan_in_the_parameters_stops_the_run(tmp_path, monkeypatch, part):
-    def spoil(trainer):
-        net = getattr(trainer.state, part)
+    def spoil(training):
+        net = getattr(training.state, part)
         params = jax.tree.map(lambda x: x * np.nan, net.params)
         net = type(net)(params, net.opt_state)
-        trainer.state = dataclasses.replace(trainer.state, **{part: net})
-        trainer.actor.follow(trainer.state)
+        training.state = dataclasses.replace(training.state, **{part: net})
+        training.setup.actor.set_state(training.state)
 
     at_step(monkeypatch, 100, spoil)
     with pytest.raises(FloatingPointError, match="not finite"):
@@ -442,8 +459,8 @@ def test_a_gradient_that_is_not_finite_stops_the_run_at_once(
         return stepped(net, tx, jax.tree.map(lambda x: x + bad, grads))
 
     monkeypatch.setattr(optim, "_stepped", spoiled)
-    told = f"is not finite at step {first_update}$"
-    with pytest.raises(FloatingPointError, match=told):
+    message = f"is not finite at step {first_update}$"
+    with pytest.raises(FloatingPointError, match=message):
         train(tmp_path, algo, "Pendulum-v1", epochs=4, **changes)
     (path,) = tmp_path.glob("*/*")
     assert table(path) == []

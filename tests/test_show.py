@@ -12,11 +12,12 @@ import pytest
 import yaml
 
 import jaxrl
+from jaxrl import evaluation
 from jaxrl.cli.main import main
 from jaxrl.errors import UserError
 from jaxrl.policy import Policy
 from jaxrl.runs import directory, reading
-from jaxrl.show import agent, curves, plot, selection, spinup, statistics, video
+from jaxrl.show import curves, plot, selection, spinup, statistics, video
 from jaxrl.show.curves import View
 
 
@@ -393,7 +394,9 @@ def test_the_environment_is_the_runs_own(trained):
     # it observes its steps in [2, 1] and takes actions from -2 to 6
     obs, _ = env.reset()
     assert obs.shape == (2,)
-    (last,) = [m for m in agent.play(lambda obs: np.array([5]), env, 1, 0) if m.over]
+    (last,) = [
+        m for m in evaluation.play(lambda obs: np.array([5]), env, 1, 0) if m.over
+    ]
     assert (last.returned, last.length) == (30, 6)  # max_ep_len, before its length of 8
     action = policy(obs)
     assert -2 <= action[0] <= 6
@@ -510,8 +513,8 @@ def test_a_video_has_a_frame_for_each_step_shown(trained, tmp_path, suffix, coun
 
 def test_the_numbers_are_drawn_into_the_picture():
     black = np.zeros((101, 301, 3), np.uint8)
-    one = video.add_caption(black, agent.Moment(1, 1.0, 1, False))
-    two = video.add_caption(black, agent.Moment(1, 22.0, 1, False))
+    one = video.add_caption(black, evaluation.EpisodeStep(1, 1.0, 1, False))
+    two = video.add_caption(black, evaluation.EpisodeStep(1, 22.0, 1, False))
     assert one.shape == (124, 300, 3)  # even, as videos must be
     assert (one[24:] == 0).all()
     assert (one[:24] != two[:24]).any()

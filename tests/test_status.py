@@ -17,7 +17,7 @@ from jaxrl.errors import UserError
 from jaxrl.runs import directory, reading, status
 from jaxrl.runs.atomic import write_atomically
 from jaxrl.runs.status import Attempt, Status
-from jaxrl.training.loop import Trainer
+from jaxrl.training import loop
 
 
 def test_a_file_is_replaced_as_a_whole_or_not_at_all(tmp_path, monkeypatch):
@@ -188,10 +188,10 @@ def test_a_run_says_first_where_it_writes(tmp_path, capsys):
 
 
 def test_a_second_ctrl_c_leaves_an_interrupted_run(tmp_path, monkeypatch):
-    def interrupt(trainer):
+    def interrupt(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Trainer, "_step", interrupt)
+    monkeypatch.setattr(loop, "collect", interrupt)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path, "ppo", "CartPole-v1")
     (file,) = tmp_path.rglob(status.FILE)

@@ -1,10 +1,12 @@
 """From a command to a trained policy."""
 
 import csv
-import errno
+import importlib.util
 import io
 import json
 import math
+import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -126,17 +128,19 @@ def test_the_columns_are_spinning_ups_in_its_order(tmp_path):
     assert list(sac)[: len(begin)] == begin
 
 
-def test_a_full_disk_is_told_by_the_run_and_not_by_a_thread_of_tensorboard(tmp_path):
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    board = TensorBoard(tmp_path, 0)
-    events = board._writer.file_writer.event_writer._ev_writer
-    events._py_recordio_writer.write = full
-    row = {f"x{i}": 1.0 for i in range(1000)}  # more than its queue holds
-    with pytest.raises(OSError, match="No space left"):
-        board.write(row, 1)
+def test_a_full_disk_stops_the_run_and_leaves_no_half_event(tmp_path):
+    board = TensorBoard(tmp_path / "tb", 0)
+    board.write({"x": 1.0}, 1)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"No space left|File too large"):
+            board.write({f"x{i}": 1.0 for i in range(1000)}, 2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    board.write({"x": 1.0}, 3)
     board.close()
+    assert [event.step for event in events(tmp_path)] == [0, 1, 3]
 
 
 def events(directory):
@@ -447,6 +451,77 @@ def test_the_time_left_is_by_the_pace_of_the_last_epochs(monkeypatch):
     assert lines[1] == "epoch 2  200/10000 steps  100 steps/s  0:01:38 left"
     assert "  100 steps/s" in lines[5]
     assert lines[10] == "epoch 11  1100/10000 steps  50 steps/s  0:02:58 left"
+
+
+class Screen(io.StringIO):
+    """A terminal that keeps what it shows."""
+
+    def isatty(self):
+        return True
+
+
+def shown_on_a_screen(monkeypatch, **environment):
+    for name, value in ({"TERM": "xterm-256color"} | environment).items():
+        monkeypatch.setenv(name, value)
+    screen = Screen()
+    terminal = Terminal(1_000_000, stream=screen)
+    terminal.print("one")
+    for step in (100_000, 200_000):
+        terminal.write({"Epoch": 1, "AverageTestEpRet": -1234.5}, step)
+    terminal.close()
+    return screen.getvalue()
+
+
+def test_the_live_line_fits_into_60_columns(monkeypatch):
+    shown = shown_on_a_screen(monkeypatch, COLUMNS="60")
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).replace("\r", "\n").split("\n")
+    assert all(len(line) <= 60 for line in lines)
+    last = {line for line in lines if "200000/1000000 steps" in line}
+    assert last
+    assert all(line.endswith(" left") for line in last)
+
+
+def test_the_live_line_has_a_bar_and_colours_where_there_is_room(monkeypatch):
+    shown = shown_on_a_screen(monkeypatch, COLUMNS="120")
+    assert "━━━" in shown
+    colour = r"\x1b\[[0-9;]*3[0-9]"
+    assert re.search(colour, shown)
+    shown = shown_on_a_screen(monkeypatch, COLUMNS="120", NO_COLOR="1")
+    assert "━━━" in shown
+    assert not re.search(colour, shown)
+
+
+def test_a_terminal_without_control_codes_gets_plain_lines(monkeypatch):
+    shown = shown_on_a_screen(monkeypatch, TERM="dumb")
+    assert "\x1b" not in shown
+    assert len(shown.splitlines()) == 3
+
+
+def test_what_a_user_prints_stands_above_the_live_line(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    screen = Screen()
+    monkeypatch.setattr(sys, "stdout", screen)
+    terminal = Terminal(100)
+    terminal.progress(1)
+    print("mine")
+    terminal.close()
+    print("after")
+    assert sys.stdout is screen
+    # What stands in each line after it was last erased.
+    lines = [line.rpartition("\x1b[2K")[2] for line in screen.getvalue().splitlines()]
+    assert "mine" in lines
+    assert lines[-1].endswith("after")
+
+
+def test_a_notebook_without_widgets_gets_plain_lines(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ipykernel", None)
+    find = importlib.util.find_spec
+    absent = lambda name, *rest: None if name == "ipywidgets" else find(name, *rest)  # noqa: E731
+    monkeypatch.setattr(importlib.util, "find_spec", absent)
+    cell = io.StringIO()
+    Terminal(100, stream=cell).write({"Epoch": 1}, 50)
+    assert "50/100 steps" in cell.getvalue()
+    assert "\x1b" not in cell.getvalue()
 
 
 def test_csv_rows_are_on_the_disk_at_once(tmp_path):

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from jaxrl import evaluation
 from jaxrl.cli import options
 from jaxrl.errors import UserError
+from jaxrl.evaluation import EpisodeStep
 from jaxrl.logging.terminal import table
 from jaxrl.show import agent, statistics
-from jaxrl.show.agent import Moment
 
 # With fewer, even the whole range covers the median by less than 95 %: 1 - 2^(1 - n).
 FEWEST = 6
@@ -23,11 +24,11 @@ def main(arguments: list[str]) -> int:
     policy, env = agent.load(given.dir, given.model, given.max_len, **drawing)
     act = policy if given.deterministic else agent.exploring(policy, given.seed)
     episodes = []
-    for moment in agent.play(act, env, given.episodes, given.seed):
-        if moment.over:
-            episodes.append(moment)
+    for step in evaluation.play(act, env, given.episodes, given.seed):
+        if step.over:
+            episodes.append(step)
             if not given.json:
-                _print_episode(moment)
+                _print_episode(step)
     env.close()
     found = summary(episodes)
     if given.json:
@@ -44,7 +45,7 @@ def _in_a_window() -> dict[str, str]:
     return {"render_mode": "human"}
 
 
-def summary(episodes: list[Moment]) -> dict[str, float | None]:
+def summary(episodes: list[EpisodeStep]) -> dict[str, float | None]:
     """Spinning Up's table, and the IQM with its 95 % bootstrap interval."""
     returns = np.array([episode.returned for episode in episodes])
     low = high = None
@@ -63,10 +64,10 @@ def summary(episodes: list[Moment]) -> dict[str, float | None]:
     return {name: None if x is None else float(x) for name, x in found.items()}
 
 
-def _described(episode: Moment) -> dict[str, float]:
+def _described(episode: EpisodeStep) -> dict[str, float]:
     return {"EpRet": episode.returned, "EpLen": episode.length}
 
 
-def _print_episode(episode: Moment) -> None:
+def _print_episode(episode: EpisodeStep) -> None:
     returned, length = episode.returned, episode.length
     print(f"Episode {episode.episode:<3} EpRet {returned:9.3f}  EpLen {length}")

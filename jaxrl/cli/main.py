@@ -8,7 +8,7 @@ import sys
 from jaxrl import __version__
 from jaxrl.cli import interrupt, outcome
 from jaxrl.errors import UserError
-from jaxrl.processes import mpirun
+from jaxrl.processes import ranks, threads
 from jaxrl.runs.status import Status
 
 COMMANDS = {
@@ -59,9 +59,9 @@ def main(argv: list[str] | None = None) -> int:
     if {"-h", "--help"} & {*rest}:
         return _help(command, rest)
     outcome.claim()
-    mpirun.fix_threads()
-    verbose = [word for word in rest if word.replace("_", "-") == mpirun.VERBOSE]
-    mpirun.join(bool(verbose))
+    threads.fix_threads()
+    verbose = [word for word in rest if word.replace("_", "-") == ranks.VERBOSE]
+    ranks.join(bool(verbose))
     rest = [word for word in rest if word not in verbose]
     with interrupt.as_exception():
         return _ran(command, rest)
@@ -107,13 +107,13 @@ def _sentence(command: str, error: BaseException, ended: Status) -> str:
         return f"failed: {ended.reason}"
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
-    one_of_several = isinstance(error, SystemExit) and mpirun.size() > 1
+    one_of_several = isinstance(error, SystemExit) and ranks.size() > 1
     return ended.reason if one_of_several else ""
 
 
 def _failed(sentence: str, code: int) -> int:
-    if mpirun.size() > 1:
-        mpirun.end_all(code, f"jaxrl: {sentence}")
+    if ranks.size() > 1:
+        ranks.end_all(code, sentence)
     print(f"jaxrl: {sentence}", file=sys.stderr)
     return code
 

@@ -4,7 +4,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from jaxrl.processes import mpirun
+from jaxrl.processes import ranks
 from jaxrl.processes.subprocesses import STATUS
 from jaxrl.runs import status
 from jaxrl.runs.status import Status
@@ -26,7 +26,7 @@ def pass_on() -> None:
 
 def record(ended: Status) -> None:
     """Rank 0 replaces what others wrote; they write only if there is nothing yet."""
-    if not _file or (mpirun.rank() and Path(_file).exists()):
+    if not _file or (ranks.rank() and Path(_file).exists()):
         return
     with contextlib.suppress(OSError):  # the disk may be full
         status.write(Path(_file), ended)

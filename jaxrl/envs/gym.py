@@ -80,6 +80,7 @@ class Environments:
         self._max_ep_len = max_ep_len
         self._to_envs = _action_scaler(self.envs[0].action_space)
         self._returned, self._length = [0.0] * count, [0] * count
+        self.rewards = [0.0] * count  # of the last step, in double precision
         self._origins: list[dict[str, Any]] = [{} for _ in range(count)]
         self._actions: list[list[np.ndarray]] = [[] for _ in range(count)]
         self.obs = np.zeros((count, self.spec.obs_size), np.float32)
@@ -101,7 +102,8 @@ class Environments:
             self._actions[i].append(action[i])
             self.obs[i] = after.next_obs[i] = np.ravel(obs)
             after.reward[i] = reward
-            self._returned[i] += float(reward)
+            self.rewards[i] = float(reward)
+            self._returned[i] += self.rewards[i]
             self._length[i] += 1
             truncated = truncated or self._length[i] >= self._max_ep_len
             if terminated or truncated:

@@ -25,6 +25,7 @@ class Pool:
         self.finished: list[Episode] = []
         self._max_ep_len = max_ep_len
         self._returned, self._length = np.zeros(count), np.zeros(count, int)
+        self.rewards = [0.0] * count  # of the last step, as EnvPool gives them
         self._steps = 0
 
     def step(self, action: np.ndarray) -> Stepped:
@@ -34,6 +35,7 @@ class Pool:
             self.spec.action.scale(action)
         )
         self._returned += reward
+        self.rewards = reward.tolist()
         self._length += 1
         self._steps += 1
         truncated = (truncated | (self._length >= self._max_ep_len)) & ~terminated

@@ -1,1 +1,1 @@
-"""One row an epoch, and where it is written."""
+"""One row per epoch, and where it is written."""

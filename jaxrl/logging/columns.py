@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+Row = dict[str, float | int | None]
+
 # Those that an algorithm lacks are left out.
 BEFORE = ("VVals",)
 AFTER = (
@@ -20,7 +22,7 @@ def columns(
 ) -> tuple[list[str], set[str]]:
     """The names in order, and those that have four columns each.
 
-    A metric with more than `rank` dimensions has a value a sample.
+    A metric with more than `rank` dimensions has one value per sample.
     """
     spread = {name for name, x in metrics.items() if len(x.shape) > rank}
     spread |= {"EpRet", "TestEpRet"}
@@ -29,3 +31,13 @@ def columns(
     names += [STEPS, *(n for n in AFTER if n in metrics)]
     names += sorted(n for n in metrics if n not in (*names, "LearningRate"))
     return [*names, "LearningRate", *CLOCKS], spread
+
+
+def spread_columns(name: str) -> list[str]:
+    """The four columns of a name."""
+    return [f"{kind}{name}" for kind in ("Average", "Std", "Max", "Min")]
+
+
+def return_columns(tests: int) -> list[str]:
+    """The columns that rank runs, the most important one first."""
+    return list(RETURNS if tests else RETURNS[1:])

@@ -1,4 +1,4 @@
-"""progress.csv: one row an epoch."""
+"""progress.csv: one row per epoch."""
 
 import csv
 import errno
@@ -6,11 +6,11 @@ import io
 import os
 from pathlib import Path
 
-from jaxrl.logging.logger import Row
+from jaxrl.logging.columns import Row
 
 
 class Csv:
-    """progress.csv; a row is whole on the disk before the next begins."""
+    """progress.csv; each row is on the disk, whole, when `write` returns."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._file = path, path.open("ab", buffering=0)

@@ -1,51 +1,38 @@
-"""Epoch statistics: `store` gathers values, `dump` makes a row of them."""
+"""Epoch statistics: `store` adds values, `dump` writes their statistics as a row."""
 
 import csv
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxrl.logging.columns import RETURNS
+from jaxrl.logging.columns import Row, spread_columns
+from jaxrl.logging.sinks import Sinks
 from jaxrl.logging.stats import Stats, merge
 
-Row = dict[str, float | int | None]
-
-
-Samples = tuple[list[str], dict[str, Stats]]
-Pooled = Callable[[Mapping[str, Stats]], dict[str, Stats]]
+ReduceStats = Callable[[Mapping[str, Stats]], dict[str, Stats]]
 
 
 class Logger:
-    """Gathers values with `store`; `dump` writes their statistics as a row.
+    """Adds values with `store`; `dump` writes their statistics as a row to the sinks.
 
-    `columns` are the names of the row in order. `spread` are the names that stand as
-    Average, Std, Max and Min; all others as their mean. `pooled` puts the samples of
-    all processes together; what becomes of the rows is the sinks' business.
+    `names` are the row's, in order; those in `spread` have the columns Average, Std,
+    Max and Min, all others their mean. `reduce_stats` merges the samples of all ranks.
+    The logger owns its sinks and closes them.
     """
 
     def __init__(
-        self, names: list[str], spread: set[str], history: list[Row], pooled: Pooled
+        self,
+        names: list[str],
+        spread: set[str],
+        history: list[Row],
+        reduce_stats: ReduceStats,
+        sinks: Sinks | None = None,
     ) -> None:
-        self.spread, self.names, self.history = spread, names, history
-        self._pooled = pooled
+        self.names, self.history = names, history
+        self.sinks = sinks or Sinks()
+        self._spread, self._reduce_stats = spread, reduce_stats
         self._reserved = frozenset(names)
         self._stats: dict[str, Stats] = {}
-        self._sinks: list[Any] = []
-
-    def add_sink(self, sink: Any) -> None:
-        """Anything with `write(row, step)` and `close()`."""
-        self._sinks.append(sink)
-
-    @property
-    def returns(self) -> list[str]:
-        """The columns by which a run is judged."""
-        columns = [column for name in self.names for column in self._columns(name)]
-        return [name for name in RETURNS if name in columns]
-
-    def _columns(self, name: str) -> list[str]:
-        if name not in self.spread:
-            return [name]
-        return [f"{kind}{name}" for kind in ("Average", "Std", "Max", "Min")]
 
     @property
     def stored(self) -> set[str]:
@@ -53,7 +40,7 @@ class Logger:
         return set(self._stats)
 
     def store_own(self, values: Any) -> None:
-        """Adds a user's metrics, which must not be taken for the library's."""
+        """Adds a user's metrics, whose names must differ from the library's."""
         if not isinstance(values, Mapping):
             raise TypeError(f"on_epoch returns metrics by name or None, got {values!r}")
         for name, value in values.items():
@@ -73,46 +60,52 @@ class Logger:
 
     def dump(self, step: int) -> Row:
         """Writes the row of this epoch, with None where nothing was stored."""
-        pooled, self._stats = self._pooled(self._stats), {}
-        strangers = pooled.keys() - set(self.names)
-        if strangers and self.history:
+        merged, self._stats = self._reduce_stats(self._stats), {}
+        unknown = merged.keys() - set(self.names)
+        if unknown and self.history:
             raise ValueError(
-                f"{', '.join(sorted(strangers))} was not in the first row, and the "
-                "columns are fixed then; store it in the first epoch too"
+                f"{', '.join(sorted(unknown))} was not in the first row, which fixes "
+                "the columns; store it in the first epoch too"
             )
-        self.names += sorted(strangers)
+        self.names += sorted(unknown)
         row: Row = {}
         for name in self.names:
-            stats = pooled.get(name, Stats())
-            kinds = (stats.mean, stats.n and stats.std, stats.max, stats.min)
-            for column, value in zip(self._columns(name), kinds, strict=False):
+            stats = merged.get(name, Stats())
+            values = (stats.mean, stats.n and stats.std, stats.max, stats.min)
+            columns = spread_columns(name) if name in self._spread else [name]
+            for column, value in zip(columns, values, strict=False):
                 row[column] = value if stats.n else None
-        for sink in self._sinks:
-            sink.write(row, step)
+        self.sinks.write(row, step)
         self.history.append(row)
         return row
 
-    def saved(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """The names, and the samples since the last row, for a checkpoint."""
         stats = {k: list(dataclasses.astuple(x)) for k, x in self._stats.items()}
         return {"names": list(self.names), "stats": stats}
 
-    @staticmethod
-    def samples(saved: Mapping[str, Any]) -> Samples:
-        """What `saved` said."""
-        stats = {name: Stats(*parts) for name, parts in saved["stats"].items()}
-        return list(saved["names"]), stats
-
-    def restore(self, samples: Samples) -> None:
-        self.names, self._stats = samples
+    def restore(self, state: "LoggerState") -> None:
+        self.names, self._stats = state.names, state.stats
 
     def close(self) -> None:
-        for sink in self._sinks:
-            sink.close()
+        self.sinks.close()
 
 
-def rows_of(progress: str) -> list[Row]:
-    """Those of a progress.csv."""
+@dataclasses.dataclass(frozen=True)
+class LoggerState:
+    """What `Logger.state` gave, as read from a checkpoint."""
+
+    names: list[str]
+    stats: dict[str, Stats]
+
+    @classmethod
+    def from_saved(cls, saved: Mapping[str, Any]) -> "LoggerState":
+        stats = {name: Stats(*parts) for name, parts in saved["stats"].items()}
+        return cls(list(saved["names"]), stats)
+
+
+def parse_rows(progress: str) -> list[Row]:
+    """The rows in the text of a progress.csv."""
     return [
         {name: float(cell) if cell else None for name, cell in row.items()}
         for row in csv.DictReader(progress.splitlines())

@@ -1,4 +1,4 @@
-"""Samples by their sums, so that those of several processes can be put together."""
+"""Statistics of samples that can be merged, also over several processes."""
 
 import dataclasses
 import math

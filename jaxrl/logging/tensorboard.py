@@ -1,89 +1,101 @@
-"""TensorBoard: scalars, settings and videos of a run."""
+"""TensorBoard: scalars, settings and videos of a run.
 
+Event files are written here, through tensorboardX's protocol buffers, because its own
+writer does so in a thread, which a full disk ends with a traceback.
+"""
+
+import errno
 import math
-from collections.abc import Callable, Iterable, Mapping
+import os
+import socket
+import struct
+import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxrl.logging.logger import Row
+from jaxrl.logging.columns import Row
 
 
 class TensorBoard:
-    """TensorBoard's events; those of an earlier life after `step` are dropped."""
+    """An event file of its own for each start; `step` is where the run starts.
+
+    TensorBoard then hides later steps of earlier files.
+    """
 
     def __init__(self, directory: Path, step: int) -> None:
-        from tensorboardX import SummaryWriter
+        from tensorboardX.proto.event_pb2 import Event, SessionLog
 
-        purge = step + 1 if step else None  # the first step to be dropped
-        # Its files are named by the second, and two lives may begin within one.
-        name = f".{step:012}"
-        self._writer = SummaryWriter(
-            str(directory), purge_step=purge, filename_suffix=name
-        )
-        self._failure: OSError | ValueError | None = None
-        # Its thread would die of a full disk with a traceback, and then a full queue
-        # would wait for it for ever.
-        events = self._writer.file_writer.event_writer._ev_writer
-        events.write_event = self._noting(events.write_event)
-        events.flush = self._noting(events.flush)
+        directory.mkdir(parents=True, exist_ok=True)
+        # Two starts may fall within one second; TensorBoard reads files by name.
+        name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}"
+        self._file = (directory / f"{name}.{step:012}").open("ab", buffering=0)
+        events = [Event(file_version="brain.Event:2")]
+        if step:
+            session = SessionLog(status=SessionLog.START)
+            events.append(Event(step=step + 1, session_log=session))
+        self._append(events)
 
-    def _noting(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        """Its failure, which is raised where the run can tell of it."""
-
-        def tried(*arguments: Any) -> Any:
-            try:
-                return method(*arguments)
-            except (OSError, ValueError) as error:  # the latter of a closed file
-                self._failure = self._failure or error
-                return None
-
-        return tried
-
-    def _flush(self) -> None:
-        self._writer.flush()
-        if self._failure:
-            raise self._failure
+    def _append(self, events: list[Any]) -> None:
+        """Writes all of them or, on a full disk, none."""
+        size = os.fstat(self._file.fileno()).st_size
+        for event in events:
+            event.wall_time = time.time()
+        data = b"".join(_record(event.SerializeToString()) for event in events)
+        try:
+            if self._file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:
+            self._file.truncate(size)
+            raise
 
     def describe(self, settings: Mapping[str, Any], metrics: Iterable[str]) -> None:
-        """The run as a row of the tab HPARAMS, with these metrics.
+        """Shows the run as a row of the tab HPARAMS, with these metrics.
 
         Written among the run's own events; `add_hparams` would make a second run.
         """
+        from tensorboardX.proto.event_pb2 import Event
         from tensorboardX.summary import hparams
 
         shown = {name: _as_hparam(value) for name, value in settings.items()}
         experiment, start, _ = hparams(shown, dict.fromkeys(metrics))
-        for summary in (experiment, start):
-            self._writer.file_writer.add_summary(summary)
-        self._flush()
+        self._append([Event(summary=experiment), Event(summary=start)])
 
     def write(self, row: Row, step: int) -> None:
-        for name, value in row.items():
-            if value is not None:
-                self._writer.add_scalar(name, value, step)
-        self._flush()
+        from tensorboardX.proto.event_pb2 import Event
+        from tensorboardX.summary import scalar
 
-    def film(self, gif: bytes, step: int) -> None:
-        """Among the images; `add_video` would need moviepy to encode it."""
+        known = {name: value for name, value in row.items() if value is not None}
+        scalars = [scalar(name, value) for name, value in known.items()]
+        self._append([Event(step=step, summary=summary) for summary in scalars])
+
+    def write_video(self, gif: bytes, step: int) -> None:
+        """Shows a GIF among the images; videos would need moviepy to encode them."""
+        from tensorboardX.proto.event_pb2 import Event
         from tensorboardX.proto.summary_pb2 import Summary
 
         width, height = (int.from_bytes(gif[i : i + 2], "little") for i in (6, 8))
         image = Summary.Image(
             height=height, width=width, colorspace=3, encoded_image_string=gif
         )
-        summary = Summary(value=[Summary.Value(tag="film", image=image)])
-        self._writer.file_writer.add_summary(summary, step)
-        self._flush()
+        summary = Summary(value=[Summary.Value(tag="video", image=image)])
+        self._append([Event(step=step, summary=summary)])
 
     def close(self) -> None:
-        try:
-            self._writer.close()
-        except OSError:  # told already; and it would be tried again at exit
-            self._writer.file_writer.event_writer._closed = True
+        self._file.close()
+
+
+def _record(data: bytes) -> bytes:
+    """TFRecord: the length, its checksum, the data, its checksum."""
+    from tensorboardX.record_writer import masked_crc32c
+
+    length = struct.pack("<Q", len(data))
+    sums = [struct.pack("<I", masked_crc32c(part)) for part in (length, data)]
+    return length + sums[0] + data + sums[1]
 
 
 def _as_hparam(value: Any) -> Any:
-    """Whatever TensorBoard cannot show as a number, in words."""
+    """Whatever TensorBoard cannot show as a number, as text."""
     if isinstance(value, bool | str) or value is None:
         return value
     number = isinstance(value, int | float) and math.isfinite(value)

@@ -1,6 +1,5 @@
-"""The terminal: a table and a live line, or in a pipe a plain line an epoch."""
+"""The terminal: a table and a live line, or in a pipe one plain line per epoch."""
 
-import io
 import os
 import sys
 import time
@@ -8,74 +7,72 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from jaxrl.logging.logger import Row
-from jaxrl.processes.mpirun import LIVE, size
+from jaxrl.logging.columns import RETURNS, Row
+from jaxrl.logging.live_line import LiveLine, Output, in_notebook
+from jaxrl.processes.ranks import LIVE, size
 
-NOTE, EPOCH = "note: ", "epoch "
+PERIOD = 0.1  # seconds between two updates of the live line
 
 
 class Terminal:
-    """A table and a live line on a terminal; elsewhere a plain line an epoch."""
+    """A table and a live line on a terminal; elsewhere one plain line per epoch."""
 
     def __init__(self, total_steps: int, done: int = 0, stream: Any = None) -> None:
-        self._stream = sys.stdout if stream is None else stream
-        self._live = bool(getattr(self._stream, "isatty", lambda: False)())
-        if size() > 1:  # mpirun lets every rank believe that it has a terminal
-            self._live = os.environ.get(LIVE) == "1"
+        self._output = Output(sys.stdout if stream is None else stream)
+        self._line = LiveLine(self._output, total_steps) if self._is_live() else None
         self._total = total_steps
         # Steps and time at the start, then at the ends of the last epochs.
         self._marks = deque([(done, time.perf_counter())], maxlen=6)
         self._shown, self._latest = 0.0, ""
 
+    def _is_live(self) -> bool:
+        if size() > 1:  # mpirun gives every rank a pseudo-terminal
+            return os.environ.get(LIVE) == "1"
+        if self._output.isatty():
+            return os.environ.get("TERM") != "dumb"
+        return in_notebook()
+
     def write(self, row: Row, step: int) -> None:
-        tested = row.get("AverageTestEpRet") is not None
-        name = "AverageTestEpRet" if tested else "AverageEpRet"
-        value = row.get(name)
-        self._latest = "" if value is None else f"{name[7:]} {value:.1f}"
-        if self._live:
-            self._print("\r\033[K" + table(row.items()))
-            self.progress(step, force=True)
+        known = [name for name in RETURNS if row.get(name) is not None]
+        self._latest = f"{known[0][7:]} {row[known[0]]:.1f}" if known else ""
+        if self._line:
+            self.print(table(row.items()))
+            self._show(step)
         else:
-            self._print(f"{EPOCH}{row['Epoch']:.0f}  {self._status(step)}")
+            self.print("  ".join([f"epoch {row['Epoch']:.0f}", *self._status(step)]))
         self._marks.append((step, time.perf_counter()))
 
-    def progress(self, step: int, force: bool = False) -> None:
-        """The live line, at most ten times a second."""
-        now = time.perf_counter()
-        if not self._live or (now - self._shown < 0.1 and not force):
-            return
-        self._shown = now
-        done = int(30 * step / self._total)
-        bar = "█" * done + "░" * (30 - done)
-        self._print(f"\r\033[K{bar} {self._status(step)}", end="")
+    def progress(self, step: int) -> None:
+        """Updates the live line, at most ten times a second."""
+        if self._line and time.perf_counter() - self._shown >= PERIOD:
+            self._show(step)
 
-    def notes(self, texts: Iterable[str]) -> None:
-        """A line each."""
-        for text in texts:
-            self._print(("\r\033[K" if self._live else "") + f"{NOTE}{text}")
+    def _show(self, step: int) -> None:
+        assert self._line
+        self._shown = time.perf_counter()
+        self._line.show(step, self._status(step))
+
+    def print(self, text: str) -> None:
+        """Prints a line above the live line."""
+        (self._line or self._output).print(text)
 
     def close(self) -> None:
-        if self._live:
-            self._print("\r\033[K", end="")
+        if self._line:
+            self._line.close()
 
-    def _status(self, step: int) -> str:
-        # The first epoch compiles, so it counts only until there is more to go by.
+    def _status(self, step: int) -> list[str]:
+        # The first epoch includes compilation, so it is used only until there are more.
         later = [mark for mark in list(self._marks)[1:] if mark[0] < step]
         before, then = later[0] if later else self._marks[0]
         made, seconds = step - before, time.perf_counter() - then
         left = seconds * (self._total - step) / max(made, 1)
         parts = [f"{step}/{self._total} steps", f"{made / seconds:.0f} steps/s"]
         parts += [self._latest] if self._latest else []
-        return "  ".join([*parts, f"{clock(left)} left"])
-
-    def _print(self, text: str, end: str = "\n") -> None:
-        try:
-            print(text, end=end, file=self._stream, flush=True)
-        except (OSError, ValueError):  # nobody looks any more; the run goes on
-            self._stream, self._live = io.StringIO(), False
+        return [*parts, f"{clock(left)} left"]
 
 
 def clock(seconds: float) -> str:
+    """Hours, minutes and seconds, as in 1:02:05."""
     minutes, seconds = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
 

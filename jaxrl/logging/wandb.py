@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxrl.logging.logger import Row
+from jaxrl.logging.columns import Row
 
 
 class Wandb:
@@ -27,7 +27,7 @@ class Wandb:
         )
 
     @staticmethod
-    def refuse_absence() -> None:
+    def check_available() -> None:
         if importlib.util.find_spec("wandb") is None:
             raise ValueError(
                 "--wandb needs the package wandb; install it with pip install "
@@ -43,17 +43,17 @@ class Wandb:
 
     @property
     def id(self) -> str:
-        """By which a resumed run is known to be the same."""
+        """Of the run at W&B; a resumed run continues it."""
         return self._run.id
 
     def write(self, row: Row, step: int) -> None:
         known = {name: value for name, value in row.items() if value is not None}
         self._run.log(known, step=step)
 
-    def film(self, path: Path, step: int) -> None:
+    def write_video(self, path: Path, step: int) -> None:
         import wandb
 
-        self._run.log({"film": wandb.Video(str(path))}, step=step)
+        self._run.log({"video": wandb.Video(str(path))}, step=step)
 
     def close(self) -> None:
         self._run.finish()

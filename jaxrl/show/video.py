@@ -1,5 +1,6 @@
 """Records an agent: gymnasium's pictures, with the return and the step drawn in."""
 
+import json
 import math
 import os
 import subprocess
@@ -13,8 +14,8 @@ import numpy as np
 
 from jaxrl import envs
 from jaxrl.errors import UserError
+from jaxrl.evaluation import Act, EpisodeStep, play
 from jaxrl.show import agent
-from jaxrl.show.agent import Act, Moment
 
 SUFFIXES = (".mp4", ".gif")
 MAX_FPS = {".mp4": 60, ".gif": 25}  # pictures a second that players show
@@ -60,7 +61,7 @@ def choose_opengl() -> None:
     )
 
 
-def frames(steps: Iterable[Moment], env: Any, every: int) -> Iterator[np.ndarray]:
+def frames(steps: Iterable[EpisodeStep], env: Any, every: int) -> Iterator[np.ndarray]:
     """A picture every `every` steps, and one of each episode's end."""
     for step in steps:
         if step.length % every == 0 or step.over:
@@ -80,7 +81,7 @@ def _render(env: Any) -> np.ndarray:
     return picture
 
 
-def add_caption(picture: np.ndarray, step: Moment) -> np.ndarray:
+def add_caption(picture: np.ndarray, step: EpisodeStep) -> np.ndarray:
     """The picture below a strip with the episode, the step and the return."""
     from PIL import Image, ImageDraw, ImageFont
 
@@ -101,7 +102,7 @@ def record_video(path: Path, act: Act, env: Any, episodes: int, seed: int) -> in
     """Writes an .mp4 or .gif that plays in real time; returns its number of frames."""
     fps = env.metadata.get("render_fps", 30)
     every = math.ceil(fps / MAX_FPS[path.suffix])
-    steps = agent.play(act, env, episodes, seed)
+    steps = play(act, env, episodes, seed)
     count = 0
     with _writer(path, fps / every) as writer:
         for picture in frames(steps, env, every):
@@ -139,3 +140,21 @@ def preview(path: Path) -> bytes:
             f"{path} cannot be read: {done.stderr.decode(errors='replace')}"
         )
     return done.stdout
+
+
+def main(words: list[str]) -> int:
+    """For a run that records videos, which leaves this to a process of its own."""
+    try:
+        match words:
+            case ["check", env_id, env_kwargs]:
+                check_recording(env_id, json.loads(env_kwargs))
+            case ["preview", path]:
+                sys.stdout.buffer.write(preview(Path(path)))
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

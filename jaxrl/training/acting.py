@@ -1,4 +1,4 @@
-"""Acting on the host: in NumPy for default networks and few rows, else by jit."""
+"""Acting on the host: by NumPy for jaxrl's networks and few environments, else jit."""
 
 from collections.abc import Callable
 from typing import Any
@@ -49,7 +49,7 @@ def numpy_policy(state: Any) -> Policy | None:
 
 
 class Actor:
-    """Acts for the newest state given to `follow`."""
+    """Acts by the policy of the state given last."""
 
     def __init__(self, algo: Algorithm, count: int) -> None:
         self._few = count <= FEW
@@ -57,7 +57,7 @@ class Actor:
         self._state: Any = None
         self._policy: Policy | None = None
 
-    def follow(self, state: Any) -> None:
+    def set_state(self, state: Any) -> None:
         self._policy = numpy_policy(state) if self._few else None
         self._state = state
 

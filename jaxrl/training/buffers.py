@@ -1,4 +1,4 @@
-"""What was lived through, on the host: rollouts in order, a ring to replay from."""
+"""Host-side buffers: rollouts for on-policy, replay for off-policy algorithms."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from jaxrl.types import Box, EnvSpec, Transition
 
 
 class Rollout:
-    """Room for [T, N] steps, filled in order; the batch of one update."""
+    """[T, N] steps, filled in order; the batch of one update."""
 
     def __init__(self, steps: int, count: int, spec: EnvSpec) -> None:
         real = isinstance(spec.action, Box)
@@ -36,12 +36,12 @@ class Rollout:
         self.filled += 1
 
     def take(self) -> Transition:
-        """All steps; the next begins anew."""
+        """All steps; the next `insert` starts a new rollout."""
         self.filled = 0
         return self.data
 
-    def saved(self) -> dict[str, Any]:
-        """What is filled, for a checkpoint."""
+    def state(self) -> dict[str, Any]:
+        """The steps so far, for a checkpoint."""
         return {"steps": [np.array(field[: self.filled]) for field in self.data]}
 
     def restore(self, saved: Mapping[str, Any]) -> None:
@@ -52,9 +52,9 @@ class Rollout:
 
 
 class HostReplay:
-    """The last `capacity` transitions, a row of floats each: one gather samples them.
+    """The last `capacity` transitions, one row of floats each: one gather samples them.
 
-    A row is obs, action, reward, next_obs, terminated. Memory is taken as it fills.
+    A row is obs, action, reward, next_obs, terminated. Memory is allocated as it fills.
     """
 
     def __init__(self, capacity: int, spec: EnvSpec) -> None:
@@ -84,13 +84,13 @@ class HostReplay:
         return self.rows.take(range(first, self.inserted), axis=0, mode="wrap"), first
 
     def restore(self, rows: np.ndarray, first: int) -> None:
-        """Puts rows back that were inserted from `first` on."""
+        """Puts back rows that were inserted from `first` on."""
         self.rows[np.arange(first, first + len(rows)) % len(self.rows)] = rows
         self.inserted = first + len(rows)
 
 
 def unpack(rows: jax.Array, obs_size: int) -> Transition:
-    """Transitions [...] from the ring's rows [..., width]."""
+    """Transitions [...] from the replay buffer's rows [..., width]."""
     obs, next_obs = rows[..., :obs_size], rows[..., -obs_size - 1 : -1]
     action, reward = rows[..., obs_size : -obs_size - 2], rows[..., -obs_size - 2]
     terminated = rows[..., -1] > 0

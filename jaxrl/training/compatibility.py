@@ -1,4 +1,4 @@
-"""Whether an algorithm can act in an environment, known before a run is started."""
+"""Checks, before a run starts, that its algorithm can act in its environment."""
 
 from jaxrl import checks, envs
 from jaxrl.runs.spec import Run
@@ -6,8 +6,8 @@ from jaxrl.types import OffPolicy
 
 
 def fault(run: Run) -> str:
-    """Why it cannot; "" if it can, or if only a module of the user's could tell."""
-    # In MuJoCo's, all can act, and to make one prints warnings.
+    """Why it cannot; "" if it can, or if a user's module must be imported to know."""
+    # All can act in MuJoCo's, and making one prints warnings.
     if envs.is_foreign(run.env) or envs.is_mujoco(run.env):
         return ""
     try:
@@ -15,7 +15,7 @@ def fault(run: Run) -> str:
         env.close()
     except ValueError as error:
         return str(error)
-    except Exception:  # the environment's own, which the run will tell better
+    except Exception:  # the environment's own error, which the run will show
         return ""
     try:
         needs_bounds = isinstance(run.data, OffPolicy)

@@ -17,7 +17,7 @@ from jaxrl.types import Algorithm, Metrics, Pmean, identity
 
 
 def scan_updates(algo: Algorithm, obs_size: int) -> Learn:
-    """Updates on the ring's rows [updates, batch, width], one after another."""
+    """Updates on replay rows [updates, batch, width], one after another."""
 
     def learn(state: Any, rows: jax.Array, pmean: Pmean) -> tuple[Any, Metrics]:
         update = functools.partial(algo.update, pmean=pmean)
@@ -27,31 +27,31 @@ def scan_updates(algo: Algorithm, obs_size: int) -> Learn:
 
 
 class UpdateResult(NamedTuple):
-    """What a call of the learner comes to."""
+    """The result of one call of the learner."""
 
     state: Any
     metrics: dict[str, np.ndarray]
     finite: bool
-    """Whether all of the state is, but for settings, which may be infinite."""
+    """Whether all of the state is finite, but for settings, which may be infinite."""
     fingerprints: np.ndarray | None
-    """One a device, where several learn."""
+    """One per device, where there are several."""
 
 
-def _examined(learn: Learn) -> Learn:
-    """Also says whether the new state is finite."""
+def _with_finite_check(learn: Learn) -> Learn:
+    """Also returns whether the new state is finite."""
 
-    def examined(state: Any, batch: Any, pmean: Pmean) -> tuple[Any, tuple]:
+    def checked(state: Any, batch: Any, pmean: Pmean) -> tuple[Any, tuple]:
         state, metrics = learn(state, batch, pmean=pmean)
         learned = jax.tree.leaves(dataclasses.replace(state, config=None))
         numbers = [x for x in learned if jnp.issubdtype(x.dtype, jnp.floating)]
         finite = jnp.stack([jnp.isfinite(x).all() for x in numbers]).all()
         return state, (metrics, finite)
 
-    return examined
+    return checked
 
 
 class Learner:
-    """`learn(state, batch)`, compiled beside the first steps of a run.
+    """`learn(state, batch)`, compiled in a thread during the first steps of a run.
 
     Devices share its batches along `axis`.
     """
@@ -66,23 +66,23 @@ class Learner:
         self._compiled = threading.Event()
 
     def compile(self) -> None:
-        """Begins, and does not wait."""
+        """Starts compiling in a thread."""
         threading.Thread(target=self._compile).start()
 
     def _compile(self) -> None:
         try:
             state, batch = self._shapes
-            learn = _examined(self._learn)
+            learn = _with_finite_check(self._learn)
             self._program = self._devices.compile(learn, state, batch, self._axis)
         except Exception as error:
             self._error: Exception | None = error
         else:
             self._error = None
-        _give_memory_back()
+        _return_memory()
         self._compiled.set()
 
     def ready(self, seconds: float) -> bool:
-        """Whether it is compiled, waiting for so long if not."""
+        """Whether it is compiled; waits up to `seconds` for it."""
         return self._compiled.wait(seconds)
 
     def __call__(self, state: Any, batch: Any) -> UpdateResult:
@@ -96,7 +96,7 @@ class Learner:
         return UpdateResult(state, values, bool(np.all(finite)), prints)
 
 
-def _give_memory_back() -> None:
-    """To the system: the compiler took some hundred megabytes, and needs no more."""
+def _return_memory() -> None:
+    """Returns some hundred megabytes of the compiler to the system."""
     with contextlib.suppress(OSError, AttributeError):  # where there is no glibc
         ctypes.CDLL(None).malloc_trim(0)

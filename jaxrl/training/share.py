@@ -1,4 +1,4 @@
-"""One rank's part of numbers that mean all ranks together."""
+"""One rank's share of settings that count all ranks together."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ from jaxrl.types import OffPolicy, OnPolicy
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """Of the data that `ranks` processes gather, each in `num_envs` environments."""
+    """The share of one of `ranks` processes, each with `num_envs` environments."""
 
     data: OnPolicy | OffPolicy
     rank: int = 0
@@ -19,12 +19,12 @@ class Share:
         return self.data.num_envs * self.ranks
 
     def split(self, count: int) -> int:
-        """Of things that need not be as many for each rank."""
+        """The part of a count for this rank; it need not divide evenly."""
         return count // self.ranks + (self.rank < count % self.ranks)
 
     @property
     def for_devices(self) -> tuple[int, str]:
-        """How much this rank's devices share, and of what."""
+        """What this rank's devices divide among them, as a size and its name."""
         if isinstance(self.data, OnPolicy):
             return self.data.num_envs, "num_envs"
         return self.batch_size, "the batch"
@@ -33,7 +33,7 @@ class Share:
 
     @property
     def rollout_steps(self) -> int:
-        """Of each environment."""
+        """Steps of each environment in a rollout."""
         steps, count = self.data.steps_per_epoch, self.total_envs
         if steps % count:
             raise ValueError(
@@ -62,14 +62,14 @@ class Share:
 
     @property
     def updates_per_round(self) -> int:
-        """As many as the steps in all since the round before."""
+        """As many updates as steps of all ranks since the round before."""
         assert isinstance(self.data, OffPolicy)
         return -(-self.data.update_every // self.total_envs) * self.total_envs
 
-    def random_actions(self, taken: int) -> int:
-        """Of the next step, how many environments' actions are by chance, or more.
+    def random_actions(self, env_steps: int) -> int:
+        """How many environments act randomly in the next step; may exceed their number.
 
-        In all they are exactly `start_steps`; the ranks before have their part first.
+        In all, exactly `start_steps` actions are random; lower ranks take theirs first.
         """
-        due = getattr(self.data, "start_steps", 0) - taken
+        due = getattr(self.data, "start_steps", 0) - env_steps
         return due - self.rank * self.data.num_envs

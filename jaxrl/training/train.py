@@ -1,18 +1,19 @@
 """Starts and resumes training in environments on the host."""
 
 import contextlib
-import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 from jaxrl.errors import UserError
 from jaxrl.parallel import mpi
-from jaxrl.processes import mpirun
 from jaxrl.runs import checkpoint, directory, status
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.spec import Run
 from jaxrl.runs.status import Attempt, Status
-from jaxrl.training import filming
-from jaxrl.training.loop import OnEpoch, Result, Trainer, is_complete
+from jaxrl.training import session
+from jaxrl.training.callbacks import OnEpoch, RecordVideo
+from jaxrl.training.session import Result, is_complete
+from jaxrl.training.setup import Setup, prepare
 
 
 def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Result:
@@ -24,14 +25,14 @@ def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Res
     with _claimed(path), Attempt(path, None, mpi.rank() == 0) as attempt:
         if mpi.rank() == 0 and not run.overwrite:
             directory.refuse_run(path)
-        trainer = Trainer(run, path, on_epoch)
+        setup = prepare(run)
         if mpi.rank() == 0:
             if run.video_every:
-                filming.rehearse(run)
+                RecordVideo(setup.run, path).check()
             # Whatever cannot be described must show before an earlier run is removed.
-            directory.config_yaml(directory.description(trainer.run))
+            directory.config_yaml(directory.description(setup.run))
             directory.clear(path)
-        return _run(trainer, attempt, None, screen)
+        return _run(setup, path, attempt, None, screen, on_epoch)
 
 
 def _claimed(path: Path) -> contextlib.AbstractContextManager[None]:
@@ -40,26 +41,34 @@ def _claimed(path: Path) -> contextlib.AbstractContextManager[None]:
 
 
 def _run(
-    trainer: Trainer,
+    setup: Setup,
+    path: Path,
     attempt: Attempt,
     saved: Saved | None,
     screen: bool,
-    notes: list[str] | None = None,
+    on_epoch: OnEpoch | None,
+    notes: Sequence[str] = (),
 ) -> Result:
     """To the end or a signal, with its status kept up to date."""
-    total = trainer.run.total_steps
-    attempt.start(saved.content["taken"] if saved else 0, total)
-    if screen and mpirun.speaks():
-        print(f"writing to {trainer.path}", flush=True)
+    run = setup.run
+    records = run.video_every and mpi.rank() == 0
+    attempt.start(saved.content["env_steps"] if saved else 0, run.total_steps)
     try:
-        result = trainer.start(saved, screen, notes)
+        result = session.run(
+            setup,
+            path,
+            saved,
+            screen=screen,
+            notes=notes,
+            on_epoch=on_epoch,
+            callbacks=[RecordVideo(run, path)] if records else [],
+        )
     finally:
-        attempt.step = trainer.taken
-    if trainer.taken >= total and not trainer.owes_update:
+        attempt.step = setup.progress.env_steps
+    if setup.progress.is_complete(run.total_steps):
         attempt.end(Status(state="finished", exit_code=0))
     elif result.stopped_by:
-        heard = signal.Signals[mpirun.heard_by_all(result.stopped_by)]
-        attempt.end(Status.from_signal(heard))
+        attempt.end(Status.from_signal(result.stopped_by))
     return result
 
 
@@ -78,7 +87,7 @@ def resume(
     before = status.read(path / status.FILE)
     with _claimed(path), Attempt(path, before, mpi.rank() == 0) as attempt:
         found = (None, []) if mpi.rank() else checkpoint.newest(path)
-        saved, complaints = checkpoint.shared(found)
+        saved, complaints = checkpoint.broadcast(found)
         if saved is None and complaints:
             raise UserError("; ".join(["no checkpoint can be used", *complaints]))
         run = directory.read(saved.config if saved else config)
@@ -86,11 +95,11 @@ def resume(
             _refuse_other_end(path, run, saved, steps, complaints)
         end = _end(run, saved, config) if steps is None else steps
         longer = run if end is None else directory.with_total_steps(run, end)
-        trainer = Trainer(longer, path, on_epoch)
+        setup = prepare(longer)
         notes = [*complaints, *_notes(longer, saved, config)]
         if saved is None and mpi.rank() == 0:
             directory.reset(path)
-        return _run(trainer, attempt, saved, screen, notes)
+        return _run(setup, path, attempt, saved, screen, on_epoch, notes)
 
 
 def _end(run: Run, saved: Saved | None, config: str) -> int | None:
@@ -103,10 +112,10 @@ def _end(run: Run, saved: Saved | None, config: str) -> int | None:
 def _refuse_other_end(
     path: Path, run: Run, saved: Saved, steps: int, complaints: list[str]
 ) -> None:
-    if steps < saved.content["taken"]:
+    if steps < saved.content["env_steps"]:
         raise UserError(
-            f"{path} has taken {saved.content['taken']} steps already; --steps is the "
-            "total of the run"
+            f"{path} has taken {saved.content['env_steps']} steps already; --steps "
+            "is the total of the run"
         )
     # A decay over the old total would change for steps already taken.
     if complaints and not is_complete(run, saved):

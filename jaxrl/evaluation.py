@@ -1,0 +1,73 @@
+"""Episodes of a policy: for test episodes in training, `eval`, videos and users.
+
+Free of JAX, so that it starts at once.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Act = Callable[[np.ndarray], Any]
+
+
+class EpisodeStep(NamedTuple):
+    """A step of an episode, both counted from 1; `over` in its last step."""
+
+    episode: int
+    returned: float
+    length: int
+    over: bool
+
+
+def play(
+    act: Act, env: Any, episodes: int, seed: int | None = None
+) -> Iterator[EpisodeStep]:
+    """Every step of so many episodes in a gymnasium environment; seeds the first."""
+    for episode in range(episodes):
+        obs, _ = env.reset(seed=None if episode else seed)
+        returned = 0.0
+        for length in itertools.count(1):
+            obs, reward, terminated, truncated, _ = env.step(act(obs))
+            returned += float(reward)
+            over = bool(terminated or truncated)
+            yield EpisodeStep(episode + 1, returned, length, over)
+            if over:
+                break
+
+
+def evaluate_policy(
+    act: Act, env: Any, episodes: int = 10, seed: int = 0
+) -> tuple[float, float]:
+    """Mean and standard deviation of the returns of `episodes` episodes."""
+    if episodes < 1:
+        raise ValueError(f"episodes is {episodes}, but must be 1 or more")
+    steps = play(act, env, episodes, seed)
+    returns = [step.returned for step in steps if step.over]
+    return float(np.mean(returns)), float(np.std(returns))
+
+
+class SelfResetting:
+    """A batch of one of the library's environments, with gymnasium's methods.
+
+    The batch resets itself when an episode ends, so `reset` only returns its
+    observation. Observations and actions keep the batch's leading dimension.
+    """
+
+    def __init__(self, envs: Any) -> None:
+        self._envs = envs
+
+    def reset(self, seed: int | None = None) -> tuple[np.ndarray, dict]:
+        assert seed is None
+        return self._envs.obs, {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
+        after = self._envs.step(action)
+        self._envs.take_finished()  # `play` counts for itself
+        (reward,), (terminated,), (truncated,) = (
+            self._envs.rewards,
+            after.terminated,
+            after.truncated,
+        )
+        return self._envs.obs, reward, terminated, truncated, {}

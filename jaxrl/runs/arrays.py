@@ -1,0 +1,150 @@
+"""Trees of arrays: by the names of their leaves, as bytes, and on the disk.
+
+A tree is split into its arrays, joined to one vector per dtype, and the rest, which is
+JSON and says where each array is in the vectors.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+
+class Mismatch(Exception):
+    """Leaves that do not fit the tree they are to fill."""
+
+
+# States of algorithms
+
+
+def flatten(tree: Any) -> dict[str, np.ndarray]:
+    """Copies of the leaves by their names; random keys as their numbers."""
+    flat, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {jax.tree_util.keystr(path): np.array(_key_data(x)) for path, x in flat}
+
+
+def unflatten(like: Any, leaves: Mapping[str, np.ndarray]) -> Any:
+    """A tree such as `like` with these leaves."""
+    flat, structure = jax.tree_util.tree_flatten_with_path(like)
+    names = [jax.tree_util.keystr(path) for path, _ in flat]
+    if set(names) != set(leaves):
+        differing = ", ".join(sorted(set(names) ^ set(leaves)))
+        raise Mismatch(f"the state has other parts than this run's: {differing}")
+    filled = [
+        _like(leaf, leaves[name]) for name, (_, leaf) in zip(names, flat, strict=True)
+    ]
+    return jax.tree.unflatten(structure, filled)
+
+
+def _is_key(leaf: Any) -> bool:
+    return jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _key_data(leaf: Any) -> Any:
+    return jax.random.key_data(leaf) if _is_key(leaf) else leaf
+
+
+def _like(leaf: Any, value: np.ndarray) -> jax.Array:
+    like = jax.eval_shape(_key_data, leaf)
+    if (value.shape, value.dtype) != (like.shape, like.dtype):
+        raise Mismatch("the state has other shapes than this run's")
+    array = jax.numpy.array(value)
+    return jax.random.wrap_key_data(array) if _is_key(leaf) else array
+
+
+# Dicts and lists with arrays in them
+
+
+def to_bytes(content: Any) -> bytes:
+    """JSON, then the vectors."""
+    rest, vectors = _split(content)
+    sizes = {name: vector.nbytes for name, vector in vectors.items()}
+    head = json.dumps(rest | {"sizes": sizes}).encode()
+    parts = [len(head).to_bytes(8), head, *(v.tobytes() for v in vectors.values())]
+    return b"".join(parts)
+
+
+def from_bytes(data: bytes) -> Any:
+    end = 8 + int.from_bytes(data[:8])
+    rest = json.loads(data[8:end])
+    vectors = {}
+    for name, size in rest["sizes"].items():
+        vectors[name] = np.frombuffer(data[end : end + size], name)
+        end += size
+    return _join(rest, vectors)
+
+
+def save(path: Path, content: Any) -> dict[str, Any]:
+    """Saves the arrays in `content` by orbax; returns the rest for `load`.
+
+    One vector per dtype, because orbax needs its time for every array.
+    """
+    import orbax.checkpoint as ocp  # slow, and not needed before the first save
+
+    rest, vectors = _split(content)
+    if vectors:
+        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+            checkpointer.save(path.absolute(), vectors)
+    return rest
+
+
+def load(path: Path, rest: Mapping[str, Any]) -> Any:
+    import orbax.checkpoint as ocp
+
+    vectors: dict[str, Any] = {}
+    if path.exists():
+        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+            vectors = checkpointer.restore(path.absolute())
+    return _join(rest, vectors)
+
+
+def _split(content: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    arrays: list[np.ndarray] = []
+    rest = _without_arrays(content, arrays)
+    places, vectors = _concatenate(arrays)
+    return {"places": places, "content": rest}, vectors
+
+
+def _concatenate(arrays: Iterable[np.ndarray]) -> tuple[list, dict[str, np.ndarray]]:
+    parts: dict[str, list[np.ndarray]] = {}
+    places = []
+    for array in arrays:
+        before = parts.setdefault(array.dtype.name, [])
+        places.append([array.dtype.name, sum(map(len, before)), array.shape])
+        before.append(array.ravel())
+    vectors = {name: np.concatenate(some) for name, some in parts.items()}
+    return places, {name: vector for name, vector in vectors.items() if len(vector)}
+
+
+def _join(rest: Mapping[str, Any], vectors: Mapping[str, Any]) -> Any:
+    arrays = []
+    for name, start, shape in rest["places"]:
+        size = int(np.prod(shape))
+        vector = np.asarray(vectors.get(name, np.zeros(0, name)))
+        arrays.append(vector[start : start + size].reshape(shape))
+    return _with_arrays(rest["content"], arrays)
+
+
+def _without_arrays(value: Any, arrays: list[np.ndarray]) -> Any:
+    """`value` with its arrays replaced by their numbers in `arrays`."""
+    if isinstance(value, np.ndarray):
+        arrays.append(value)
+        return {"array": len(arrays) - 1}
+    if isinstance(value, Mapping):
+        return {key: _without_arrays(item, arrays) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_arrays(item, arrays) for item in value]
+    return value
+
+
+def _with_arrays(value: Any, arrays: list[np.ndarray]) -> Any:
+    if isinstance(value, dict):
+        if value.keys() == {"array"}:
+            return arrays[value["array"]]
+        return {key: _with_arrays(item, arrays) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_arrays(item, arrays) for item in value]
+    return value

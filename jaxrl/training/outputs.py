@@ -1,0 +1,113 @@
+"""What a run writes: its log, its models and its checkpoints.
+
+Every rank has them, so that the loop need not ask which one it is; only rank 0 writes.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxrl.logging.columns import columns, return_columns
+from jaxrl.logging.logger import Logger, parse_rows
+from jaxrl.logging.sinks import Sinks
+from jaxrl.logging.terminal import Terminal
+from jaxrl.parallel import mpi
+from jaxrl.processes import ranks
+from jaxrl.runs import directory, reading
+from jaxrl.runs.atomic import write_atomically
+from jaxrl.runs.checkpoint import Saved
+from jaxrl.runs.checkpoint_writer import CheckpointWriter
+from jaxrl.runs.spec import Run
+from jaxrl.training.acting import numpy_policy
+from jaxrl.training.setup import Setup
+from jaxrl.types import EnvSpec, OnPolicy
+
+
+def open_outputs(
+    setup: Setup, path: Path, saved: Saved | None, screen: bool
+) -> tuple[Logger, "Saver"]:
+    """Opens all that a run writes, from the step where it starts or resumes."""
+    run, step = setup.run, setup.progress.env_steps
+    saver, sinks = Saver(run, path), Sinks()
+    if mpi.rank() == 0:
+        described = directory.description(run)
+        saver.open(step, directory.config_yaml(described), saved)
+        sinks = Sinks.open_files(
+            path,
+            step,
+            settings=reading.determining(directory.settings(run)),
+            metrics=return_columns(run.data.num_test_episodes),
+            wandb=described if run.wandb else None,
+            wandb_id=saved.content.get("wandb") if saved else None,
+        )
+    if screen and ranks.prints():  # last, so that nothing is shown if that failed
+        sinks.terminal = Terminal(run.total_steps, step)
+        sinks.terminal.print(f"writing to {path}")
+    dimensions = 0 if isinstance(run.data, OnPolicy) else 1  # a scan stacks metrics
+    metrics = setup.learner.metrics
+    names = columns(metrics, dimensions, run.data.num_test_episodes)
+    history = parse_rows(saved.progress if saved else "")
+    return Logger(*names, history, mpi.reduce_stats, sinks), saver
+
+
+class Saver:
+    """Saves models and checkpoints; does nothing on ranks other than 0."""
+
+    def __init__(self, run: Run, path: Path) -> None:
+        self._run, self._path = run, path
+        self._writer: CheckpointWriter | None = None
+        self._config = ""
+
+    def open(self, step: int, config: str, saved: Saved | None) -> None:
+        """Brings the directory to where the run starts or resumes."""
+        directory.prune_after(self._path, step)
+        write_atomically(self._path / "config.yaml", config)
+        write_atomically(self._path / "progress.csv", saved.progress if saved else "")
+        self._config = config
+        self._writer = CheckpointWriter(self._path, self._run.keep, saved)
+
+    def save_models(
+        self, names: Iterable[str], spec: EnvSpec, state: Any, step: int
+    ) -> None:
+        """Saves one policy under each of the names."""
+        if not self._writer:
+            return
+        policy = numpy_policy(state)
+        assert policy is not None  # a run has jaxrl's own networks
+        for name in names:
+            place = self._path / "models" / name
+            directory.save_model(place, self._run, spec, policy, step)
+
+    def checkpoint_is_affordable(self, seconds: float) -> bool:
+        """After so long a run, by the disk of rank 0; the same on all ranks."""
+        affordable = self._writer is not None and self._writer.affordable(seconds)
+        return bool(mpi.bcast_int(affordable))
+
+    def save_checkpoint(
+        self,
+        content: dict[str, Any],
+        sinks: Sinks,
+        rows: np.ndarray | None,
+        first: int,
+        capacity: int,
+    ) -> None:
+        """Starts to; `rows` of the replay buffer are those inserted from `first` on."""
+        if not self._writer:
+            return
+        assert sinks.csv
+        content = content | {"wandb": sinks.wandb.id if sinks.wandb else None}
+        saved = Saved(content, self._config, sinks.csv.text, rows, first)
+        with mpi.paused():
+            self._writer.save(saved, capacity)
+
+    def wait(self) -> None:
+        """Until the last checkpoint is on the disk."""
+        if self._writer:
+            with mpi.paused():
+                self._writer.wait()
+
+    def close(self) -> None:
+        if self._writer:
+            self._writer.close()

@@ -1,0 +1,74 @@
+"""One start of a run: restores it, opens what it writes, runs the loop, closes all."""
+
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jaxrl.logging.columns import Row
+from jaxrl.parallel import mpi
+from jaxrl.processes.signals import StopRequest
+from jaxrl.runs import arrays
+from jaxrl.runs.checkpoint import Saved
+from jaxrl.runs.spec import Run
+from jaxrl.training import loop, snapshot
+from jaxrl.training.callbacks import Callback, OnEpoch
+from jaxrl.training.outputs import open_outputs
+from jaxrl.training.setup import Setup
+
+
+class Result(NamedTuple):
+    """The outcome of a run."""
+
+    state: Any
+    history: list[Row]
+    directory: Path
+    stopped_by: signal.Signals | None = None
+    """The signal that stopped it before its last step; the rest can be resumed."""
+
+
+def run(
+    setup: Setup,
+    path: Path,
+    saved: Saved | None = None,
+    *,
+    screen: bool = True,
+    notes: Sequence[str] = (),
+    on_epoch: OnEpoch | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> Result:
+    """Trains from the first step or a checkpoint to the last step or a signal."""
+    if saved is None or not is_complete(setup.run, saved):
+        setup.learner.compile()  # in a thread, while the first steps are taken
+    restored = snapshot.restore(setup, saved) if saved else None
+    state = sync_replicas(setup, restored.state if restored else setup.init_state())
+    setup.actor.set_state(state)
+    log, saver = open_outputs(setup, path, saved, screen)
+    if restored:
+        log.restore(restored.logger)
+        notes = [*notes, *restored.notes]
+    for note in notes:
+        log.sinks.note(note)
+    stop = StopRequest(mpi.allreduce_max if setup.share.ranks > 1 else None)
+    training = loop.Training(setup, state, log, saver, stop, on_epoch, callbacks)
+    try:
+        with stop, mpi.watchdog():
+            loop.run_loop(training)
+    finally:
+        saver.close()
+        log.close()
+        setup.close()
+    return Result(training.state, log.history, path, stop.signal)
+
+
+def is_complete(run: Run, saved: Saved) -> bool:
+    at_end = saved.content["env_steps"] >= run.total_steps
+    return at_end and not saved.content.get("update_pending")
+
+
+def sync_replicas(setup: Setup, state: Any) -> Any:
+    """The state of rank 0, on each device of each rank."""
+    if setup.share.ranks > 1:
+        leaves = mpi.broadcast(arrays.flatten(state))
+        state = arrays.unflatten(state, leaves)
+    return setup.devices.replicate(state)
