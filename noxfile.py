@@ -106,7 +106,8 @@ def faults(session: nox.Session) -> None:
 def mpi(session: nox.Session) -> None:
     """Test two and three processes, with one and two devices each, and failures."""
     install(session, "-e", ".[test]")
-    session.run("pytest", "-m", "mpi or not mpi", str(test_file("parallel")))
+    files = [str(test_file(name)) for name in ("parallel", "processes")]
+    session.run("pytest", "-m", "mpi or not mpi", *files)
 
 
 @nox.session

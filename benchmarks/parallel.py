@@ -27,6 +27,7 @@ from typing import NamedTuple
 import records
 
 from jaxrl.processes import mpirun
+from jaxrl.processes import ranks as processes
 
 RESULTS = Path(__file__).parent / "results" / "parallel.csv"
 SIZES = (1_000, 6_000, 70_000, 300_000)
@@ -112,7 +113,7 @@ def gloo(size: int) -> float:
 
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     where = f"localhost:{os.environ['GLOO_PORT']}"
-    jax.distributed.initialize(where, mpirun.size(), mpirun.rank())
+    jax.distributed.initialize(where, processes.size(), processes.rank())
 
     def body(x, _):
         return jax.lax.pmean(x, "i") * 1.0001, None
@@ -336,7 +337,7 @@ def main() -> None:
     if given.rank:
         way, size = given.rank
         value = WAYS[way](int(size))
-        if mpirun.rank() == 0:
+        if processes.rank() == 0:
             print(value, flush=True)
         return
     if not given.report:

@@ -280,18 +280,46 @@ def report(cases: list[Case]) -> None:
     print("| | cores | | median | min to max | ours better by | of the ceiling |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for case, cores in itertools.product(cases, (1, 2)):
-        sides: dict[str, dict[str, float]] = {}
-        shares: dict[str, list[float]] = {}
-        for (name, side, count, turn), row in known().items():
-            if (name, count) == (case.name, str(cores)):
-                value, gflops = float(row["value"]), float(row["sgemm_gflops"])
-                sides.setdefault(side, {})[turn] = value
-                shares.setdefault(side, []).append(value * case.mflop / gflops / 10)
+        sides, shares = measured(case, cores)
         for side, values in sides.items():
             ratio = advantage(sides["ours"], values, case) if side != "ours" else ""
             share = f"{statistics.median(shares[side]):.0f} %" if case.mflop else ""
             cells = (case.name, str(cores), side, *spread(values, case), ratio, share)
             print(f"| {' | '.join(cells)} |")
+
+
+def measured(
+    case: Case, cores: int
+) -> tuple[dict[str, dict[str, float]], dict[str, list[float]]]:
+    """The values of each side by round, and their percentages of the ceiling."""
+    sides: dict[str, dict[str, float]] = {}
+    shares: dict[str, list[float]] = {}
+    for (name, side, count, turn), row in known().items():
+        if (name, count) == (case.name, str(cores)):
+            value, gflops = float(row["value"]), float(row["sgemm_gflops"])
+            sides.setdefault(side, {})[turn] = value
+            shares.setdefault(side, []).append(value * case.mflop / gflops / 10)
+    return sides, shares
+
+
+def summary(cases: list[Case], cores: int = 1) -> None:
+    """Print a line per case of speed: ours, and how many times the peers'."""
+    print("| one core | jaxrl | against SB3 | against SBX | of the ceiling |")
+    print("| --- | --- | --- | --- | --- |")
+    for case in cases:
+        sides, shares = measured(case, cores)
+        if case.measure != "speed" or "ours" not in sides:
+            continue
+        median, _ = spread(sides["ours"], case)
+        ratios = [
+            f"{advantage(sides['ours'], sides[peer], case).split()[0]} x"
+            if peer in sides
+            else ""
+            for peer in PEERS
+        ]
+        share = f"{statistics.median(shares['ours']):.0f} %" if case.mflop else ""
+        name = f"{case.name}, {case.env}"
+        print(f"| {' | '.join([name, median, *ratios, share])} |")
 
 
 def spread(values: dict[str, float], case: Case) -> tuple[str, str]:

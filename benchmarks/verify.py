@@ -8,11 +8,14 @@ Needs no network and no training, and takes seconds.
 """
 
 import argparse
+import contextlib
 import difflib
+import io
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import faults
 import figures
@@ -28,15 +31,22 @@ BLOCK = re.compile(r"(<!-- table: ([a-z-]+) -->\n)(.*?)(<!-- end -->)", re.DOTAL
 TABLES: dict[str, Callable[[], list[str]]] = {
     "suite": lambda: suite.rows(suite.cells()),
     "suite-long": lambda: suite.rows(suite.long_cells()),
-    "learn": lambda: learn.rows(learn.TASKS),
-    "faults": faults.rows,
-    "speed": lambda: speed.rows(speed.CASES),
+    "learn": lambda: printed(learn.report, learn.TASKS),
+    "faults": lambda: printed(faults.report, list(faults.ALGOS)),
+    "speed": lambda: printed(speed.summary, speed.CASES),
 }
 FIGURES: dict[str, Callable[[Path], None]] = {
     "suite.png": figures.curves,
     "aggregate.png": figures.aggregate,
 }
 LARGEST = 300_000  # bytes of a figure
+
+
+def printed(report: Callable, argument: Any) -> list[str]:
+    """The lines that a benchmark prints about its results."""
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        report(argument)
+    return output.getvalue().splitlines()
 
 
 def rebuilt(text: str) -> str:

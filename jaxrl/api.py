@@ -78,13 +78,14 @@ def search(
     """
     from jaxrl.experiments import runner, search_file
     from jaxrl.experiments import search as searching
+    from jaxrl.settings.values import plain
 
     asked = search_file.SearchSpec(
         name=name,
-        fixed={"algo": algo, "env": env, **settings},
+        fixed=plain({"algo": algo, "env": env, **settings}),
         space=search_file.ranges(space),
         out=out,
-        trials=trials,
+        trials=plain(trials),
         sampler=sampler,
         pruner=pruner,
         storage=storage,

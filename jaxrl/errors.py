@@ -1,4 +1,4 @@
-"""How a user's mistake is told: in a sentence, with the nearest right word."""
+"""A user's mistakes: explained in a sentence, with the nearest right word."""
 
 import difflib
 from collections.abc import Iterable
@@ -29,11 +29,11 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """How the settings of then and now differ, a phrase each."""
 
-    def told(given: dict[str, Any], key: str) -> str:
+    def shown(given: dict[str, Any], key: str) -> str:
         return repr(given[key]) if key in given else "not set"
 
     return [
-        f"{key} was {told(before, key)} and is {told(now, key)}"
+        f"{key} was {shown(before, key)} and is {shown(now, key)}"
         for key in before | now
         if before.get(key) != now.get(key)
     ]

@@ -46,10 +46,10 @@ def parsed(text: str) -> Any:
 
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    except Exception as error:  # of any kind where a value does not fit its tag
+        raise ValueError(" ".join(str(error).split())) from None
 
 
 def read(path: str, as_text: Sequence[str] = ()) -> Document:
@@ -134,7 +134,7 @@ class _Builder:
             return node.value
         try:
             return self._loader.construct_object(node)
-        except (self._yaml.YAMLError, ValueError) as error:
+        except Exception as error:  # of any kind where a value does not fit its tag
             problem = " ".join((getattr(error, "problem", None) or str(error)).split())
             no_tag = "could not determine a constructor for the tag"
             problem = problem.replace(no_tag, "there is no tag")

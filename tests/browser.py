@@ -1,4 +1,4 @@
-"""A real browser without a window: Chromium, spoken to through its debugging pipe."""
+"""Headless Chromium, controlled through its debugging pipe."""
 
 import base64
 import json
@@ -15,8 +15,8 @@ FLAGS = (
     *("--disable-background-networking", "--disable-component-update"),
     *("--disable-sync", "--disable-quic", "--remote-debugging-pipe", "--mute-audio"),
 )
-# The browser reads commands from descriptor 3 and answers on 4. Both are first moved
-# out of each other's way.
+# The browser reads commands from descriptor 3 and answers on 4; 60 and 61 are used in
+# between, because the pipe's own descriptors may be 3 and 4.
 LAUNCH = """
 import os, sys
 reads, writes = (os.dup2(int(fd), place) for fd, place in zip(sys.argv[1:3], (60, 61)))
@@ -90,7 +90,7 @@ class Browser:
         self.mouse("mouseReleased", x, y)
 
     def centre(self, selector: str) -> tuple[float, float]:
-        """Of an element, which is scrolled into sight."""
+        """Of an element, after scrolling to it."""
         code = f"""(() => {{
             const node = document.querySelector({json.dumps(selector)});
             node.scrollIntoView({{block: "center", inline: "center"}});
@@ -132,7 +132,7 @@ class Browser:
         return message
 
     def _note(self, message: dict[str, Any]) -> None:
-        """Keeps what the page complains of."""
+        """Keeps the errors, warnings and exceptions of the page."""
         method, params = message.get("method"), message.get("params", {})
         if method == "Runtime.exceptionThrown":
             self.complaints.append(str(params["exceptionDetails"]))

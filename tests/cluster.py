@@ -89,7 +89,7 @@ def start_munge(root, daemons):
     deadline = time.monotonic() + 10
     while not files["socket"].exists():
         if time.monotonic() > deadline:
-            pytest.skip(f"munged does not start: {told(root, 'munged')}")
+            pytest.skip(f"munged does not start: {last_line(root, 'munged')}")
         time.sleep(0.1)
 
 
@@ -123,12 +123,12 @@ def wait_until_idle(conf, root):
         if done.stdout.strip() == "idle":
             return
         if time.monotonic() > deadline:
-            logs = f"{told(root, 'slurmctld')}; {told(root, 'slurmd')}"
+            logs = f"{last_line(root, 'slurmctld')}; {last_line(root, 'slurmd')}"
             pytest.skip(f"Slurm does not start: {done.stdout}{done.stderr}; {logs}")
         time.sleep(0.3)
 
 
-def told(root, name):
+def last_line(root, name):
     """The last line that a daemon wrote."""
     lines = (root / f"{name}.out").read_text(errors="replace").strip().splitlines()
     return lines[-1] if lines else "nothing"

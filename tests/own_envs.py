@@ -8,7 +8,7 @@ import time
 import gymnasium as gym
 import numpy as np
 
-from jaxrl.processes import mpirun
+from jaxrl.processes import ranks
 
 
 class Count(gym.Env):
@@ -56,7 +56,7 @@ class Trouble(Count):
 
     def __init__(self, trouble="raise", rank=1, **kwargs):
         super().__init__(**kwargs)
-        self.due = 50 if mpirun.rank() == rank else None
+        self.due = 50 if ranks.rank() == rank else None
         self.trouble = trouble
 
     def step(self, action):
@@ -77,7 +77,22 @@ TROUBLES = {
     "vanishes": lambda: os._exit(0),
     "is killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "sleeps": lambda: time.sleep(600),
-    "stands": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+    "is stopped": lambda: os.kill(os.getpid(), signal.SIGSTOP),
 }
 
 gym.register("Trouble-v0", Trouble, disable_env_checker=True)
+
+
+class SlowReset(Count):
+    """On rank 1, its second reset takes longer than it takes to notice a dead rank."""
+
+    resets = 0
+
+    def reset(self, seed=None, options=None):
+        self.resets += 1
+        if self.resets == 2 and ranks.rank() == 1:
+            time.sleep(9)
+        return super().reset(seed=seed, options=options)
+
+
+gym.register("SlowReset-v0", SlowReset, disable_env_checker=True)

@@ -51,8 +51,8 @@ def own(batch, axis):
     return jax.tree.map(cut, batch)
 
 
-def say(out: str) -> None:
-    """What the tools give; rank 1 has no samples."""
+def collect(out: str) -> None:
+    """What the collectives return; rank 1 has no samples."""
     rank = mpi.rank()
     samples = [] if rank == 1 else np.arange(4.0) + 10 * rank
     stats = mpi.statistics(samples)
@@ -68,10 +68,10 @@ def say(out: str) -> None:
         "broadcast": listed(mpi.broadcast(tree)),
         "sum": listed(mpi.allreduce_sum(tree)),
         "mean": listed(mpi.allreduce_mean(tree)),
-        "told": mpi.bcast_bytes(b"from 0" if rank == 0 else b"no").decode(),
-        "said": [said.decode() for said in mpi.allgather(b"x" * rank)],
-        "first": mpi.bcast_int(rank + 5),
-        "greatest": mpi.allreduce_max(rank, -rank),
+        "bcast_bytes": mpi.bcast_bytes(b"from 0" if rank == 0 else b"no").decode(),
+        "allgather": [message.decode() for message in mpi.allgather(b"x" * rank)],
+        "bcast_int": mpi.bcast_int(rank + 5),
+        "allreduce_max": mpi.allreduce_max(rank, -rank),
     }
     Path(f"{out}.{rank}").write_text(json.dumps(found))
 
@@ -100,7 +100,7 @@ def listed(tree):
 
 
 def drift(out: str, devices: str) -> None:
-    """In the second epoch one bit of rank 1's parameters is another."""
+    """In the second epoch one bit of rank 1's parameters is flipped."""
     from jaxrl.runs import spec
     from jaxrl.training import loop, train
 

@@ -46,7 +46,15 @@ ALLOWED = {
         *("__version__", "errors", "settings", "algos", "evaluation", "processes"),
         *("logging", "runs", "training", "experiments", "show"),
     },
-    "api": {"policy", "evaluation", "runs", "training", "experiments", "show"},
+    "api": {
+        "settings",
+        "policy",
+        "evaluation",
+        "runs",
+        "training",
+        "experiments",
+        "show",
+    },
     "__main__": {"cli", "processes"},
 }
 # Third parties that only some rooms may name.
@@ -65,6 +73,7 @@ ONLY = {
     "optuna": {"experiments"},
     "submitit": {"experiments"},
     "argparse": {"cli"},
+    "rich": {"logging", "experiments", "cli"},
 }
 
 

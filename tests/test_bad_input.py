@@ -1,4 +1,4 @@
-"""Mistakes are refused at the door, in one sentence that says what to do."""
+"""Input validation: mistakes end in one sentence that says what to do."""
 
 import gymnasium as gym
 import jax
@@ -76,7 +76,7 @@ def test_a_space_of_gymnasium_in_a_spec_is_refused():
 
 
 @algorithms
-def test_an_environment_in_place_of_its_spec_is_refused_with_the_way_out(algo, key):
+def test_an_environment_in_place_of_its_spec_is_refused_with_the_solution(algo, key):
     sentence = refusal(algo.init, key, Space(BOX, BOX), kind=TypeError)
     assert "jaxrl.types.EnvSpec" in sentence
     assert "test_bad_input.Space" in sentence

@@ -153,3 +153,17 @@ def test_peak_memory_is_measured(script, tmp_path):
     speed = script("speed")
     case = speed.Case("x", "sac", "Hopper-v4", {}, {}, 50, measure="memory")
     assert speed.ours(case, dict(os.environ), tmp_path) > 100
+
+
+def test_a_number_that_is_not_in_the_data_is_found(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    verify = importlib.import_module("verify")
+    text = tmp_path / "README.md"
+    text.write_text("<!-- table: faults -->\n<!-- end -->\n")
+    monkeypatch.setattr(verify, "ROOT", tmp_path)
+    assert verify.differences(text)
+    text.write_text(verify.rebuilt(text.read_text()))
+    assert "| sac | 62 |" in text.read_text()
+    assert not verify.differences(text)
+    text.write_text(text.read_text().replace("| sac | 62 |", "| sac | 63 |"))
+    assert verify.differences(text)

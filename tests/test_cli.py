@@ -104,7 +104,7 @@ def test_flags_are_read_in_every_way_to_write_them(words, expected):
         (["eval", "x", "--episodes"], "--episodes needs a value, as in --episodes N"),
         (["plot"], "no PATH"),
         (["grid", "sac", "--jobs", "-3"], "--jobs is '-3'"),
-        (["grid", "sac", "--launcher", "slrm"], "must be one of 'local', 'slurm'"),
+        (["grid", "sac", "--launcher", "slrm"], "did you mean 'slurm'?"),
         (["completion", "cmd"], "bash"),
     ],
 )

@@ -1,5 +1,8 @@
 """Specs of gymnasium's environments, and the probes themselves."""
 
+import subprocess
+import sys
+
 import gymnasium as gym
 import jax
 import jax.numpy as jnp
@@ -57,3 +60,32 @@ def test_a_probe_gives_its_documented_rewards(probe, key):
     }[probe]
     np.testing.assert_allclose(rewards, expected)
     assert sign in ((-1, 1) if probe in ("observed", "both") else (0,))
+
+
+UNSTABLE = """
+import sys
+import numpy as np
+from jaxrl import envs
+
+if sys.argv[1] == "batch":
+    batch = envs.make("Hopper-v4", 1, 0, 100)
+    env, step = batch.envs[0].unwrapped, lambda: batch.step(np.full((1, 3), 1e30))
+else:
+    single = envs.single("Hopper-v4", 100)
+    single.reset(seed=0)
+    env, step = single.unwrapped, lambda: single.step(np.full(3, 1e30))
+for _ in range(2):
+    env.set_state(env.data.qpos, env.data.qvel * 0 + 1e12)
+    step()
+    env.reset()
+"""
+
+
+@pytest.mark.parametrize("kind", ["batch", "single"])
+def test_mujoco_leaves_no_log_file_in_the_users_directory(tmp_path, kind):
+    # In a process of its own, because MuJoCo has one handler for the whole process.
+    words = [sys.executable, "-W", "error:::jaxrl", "-c", UNSTABLE, kind]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("unstable") == 1
+    assert not list(tmp_path.iterdir())

@@ -15,7 +15,7 @@ from jaxrl.errors import UserError
 from jaxrl.experiments import grid_file
 from jaxrl.experiments.combinations import default_shorthand
 from jaxrl.experiments.grid import Grid
-from jaxrl.runs import spec
+from jaxrl.runs import spec, status
 
 # Spinning Up's order, nesting and names
 
@@ -75,7 +75,7 @@ def test_a_name_has_a_switch_where_it_is_on():
     assert names(Grid("n").add("tau", [0.1, 0.2], "")) == ["n_0-1", "n_0-2"]
 
 
-def test_two_variants_of_one_name_are_refused_with_a_way_out():
+def test_two_variants_of_one_name_are_refused_with_a_solution():
     both = Grid("n").add("algo", "ppo").add("env", "CartPole-v1")
     both.add("normalize_obs", [True, False]).add("normalize_returns", [True, False])
     with pytest.raises(UserError, match=r"'n_nor'; give .* 'normalize_obs\[xyz\]'"):
@@ -251,22 +251,22 @@ MISTAKES = {
 }
 
 
-def test_every_mistake_in_a_file_is_told_at_once_with_its_line(
+def test_every_mistake_in_a_file_is_reported_at_once_with_its_line(
     tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
     assert main(["grid", written(tmp_path, BAD)]) == 2
-    told = capsys.readouterr().err
+    printed = capsys.readouterr().err
     pairs = [
         line.strip().removeprefix("line ").split(": ", 1)
-        for line in told.splitlines()[1:]
+        for line in printed.splitlines()[1:]
     ]
     lines = dict(pairs)
     assert len(lines) == len(pairs)
     for number, part in MISTAKES.items():
         assert part in lines.pop(str(number))
     assert not lines
-    assert told.startswith("jaxrl: ")
+    assert printed.startswith("jaxrl: ")
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.yaml"]
 
 
@@ -304,13 +304,17 @@ BOMB = "a: &a [1, 1]\n" + "".join(
         ("{algo: [sac, td3], env: Hopper-v4, alpha: 1}", "td3 has no setting 'alpha'"),
         (
             "algo: sac\nenv: [Hopper-v4,\n  CartPole-v1]",
-            "line 3: in CartPole-v1 sac cannot",
+            "line 3: in CartPole-v1 sac",
         ),
-        ("{algo: ppo, env: CartPole-v1, env_kwargs:y: 1}", "refuses {'y': 1}"),
+        ("{algo: ppo, env: CartPole-v1, env_kwargs:y: 1}", "{'y': 1}"),
         ("algo: sac\n env: Hopper-v4", "line 2: it is not indented as"),
         ("algo: sac\nenv: Ant-v4\n gamma: 1", "line 3: it is not indented"),
         ("algo: sac\n---\nenv: Ant-v4", "line 2: a second document begins"),
         ("{algo: sac, env: Hopper-v4, [1, 2]: 4}", "a word for its name"),
+        ("{algo: sac, env: Hopper-v4, include: {5: 4}}", "5 is not a setting"),
+        ("algo: sac\nenv: Hopper-v4\nseed: !!timestamp z", "line 3"),
+        ("{algo: sac, env: Hopper-v4, seed: !!bool q}", "line 1"),
+        ("{algo: sac, env: Hopper-v4, env_kwargs: !!omap [a: 1]}", "no tag"),
         ("{algo: sac, env: Ant-v4, name: a, exp_name: b}", "already set on line 1"),
         ("{algo: sac, env: Ant-v4, per_env: {Ant-v4: {algo: td3}}}", "algo cannot be"),
         ("{algo: sac, env: Hopper-v4, overwrite: true}", "use the flag --overwrite"),
@@ -320,13 +324,13 @@ BOMB = "a: &a [1, 1]\n" + "".join(
 def test_a_file_is_refused_in_a_sentence(tmp_path, monkeypatch, capsys, text, part):
     monkeypatch.chdir(tmp_path)
     assert main(["grid", written(tmp_path, text)]) == 2
-    told = capsys.readouterr().err
-    assert part in told
-    assert told.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert part in printed
+    assert printed.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.yaml"]
 
 
-def test_all_that_excludes_nothing_is_told(tmp_path):
+def test_all_that_excludes_nothing_is_reported(tmp_path):
     text = """\
         algo: sac
         env: Hopper-v4
@@ -342,8 +346,8 @@ def test_all_that_excludes_nothing_is_told(tmp_path):
     """
     with pytest.raises(UserError) as refusal:
         grid_file.read(written(tmp_path, text))
-    told = [line.strip()[:24] for line in str(refusal.value).splitlines()[1:]]
-    assert told == [f"line {n}: this excludes nothing"[:24] for n in (4, 6, 7)]
+    printed = [line.strip()[:24] for line in str(refusal.value).splitlines()[1:]]
+    assert printed == [f"line {n}: this excludes nothing"[:24] for n in (4, 6, 7)]
 
 
 def test_a_grid_of_too_many_variants_is_refused_before_they_are_made(tmp_path):
@@ -384,10 +388,10 @@ def test_naming_thousands_of_variants_takes_seconds(tmp_path):
 def test_a_line_is_refused_in_a_sentence(tmp_path, monkeypatch, capsys, line, part):
     monkeypatch.chdir(tmp_path)
     assert main(["grid", *line.split()]) == 2
-    told = capsys.readouterr().err
-    assert part in told
-    assert told.startswith("jaxrl: ")
-    assert told.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert part in printed
+    assert printed.startswith("jaxrl: ")
+    assert printed.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 
@@ -404,7 +408,7 @@ def test_a_dry_run_shows_the_variants_and_writes_nothing(tmp_path, monkeypatch, 
     assert not list(tmp_path.iterdir())
 
 
-def test_a_dry_run_has_one_column_of_steps_and_tells_what_failed_to_begin(
+def test_a_dry_run_has_one_column_of_steps_and_shows_what_failed_to_start(
     tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
@@ -412,9 +416,9 @@ def test_a_dry_run_has_one_column_of_steps_and_tells_what_failed_to_begin(
     failed = grid_file.from_flags(
         "ppo", {"env": ["CartPole-v1"], "steps": ["200", "250"]}
     )
-    output = failed.grid.runs()[1].output
-    output.parent.mkdir(parents=True)
-    output.write_text("jaxrl: there is no such environment\n")
+    path = failed.variants[1].path
+    path.parent.mkdir(parents=True)
+    status.write(status.outcome_file(path), status.Status(state="failed"))
     assert main([*line.split(), "200", "250"]) == 0
     rows = [row.split() for row in capsys.readouterr().out.splitlines()]
     assert rows[:3] == [

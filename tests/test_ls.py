@@ -1,4 +1,4 @@
-"""Runs at a glance, and whether the machine is fit for them."""
+"""The list of runs, and the check of the machine."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def listed(capsys, *words):
     return {one["run"]: one for one in json.loads(capsys.readouterr().out)}
 
 
-def test_a_run_is_listed_with_what_has_become_of_it(tmp_path, monkeypatch, capsys):
+def test_a_run_is_listed_with_its_state(tmp_path, monkeypatch, capsys):
     finished = train(tmp_path / "a", "ppo", "CartPole-v1").directory
     kwargs = {"env_kwargs": {"fault": "reward"}}
     with pytest.raises(FloatingPointError):
@@ -63,8 +63,8 @@ def test_a_run_of_a_grid_that_failed_to_start_is_listed_too(tmp_path, capsys):
         assert {path: one["state"] for path, one in found.items()} == states
     reason = failures.failure_reason(group / "g_a_s1")
     assert reason == "RuntimeError: boom second line"
-    begun = train(tmp_path, "ppo", "CartPole-v1").directory
-    assert [*listed(capsys, tmp_path)] == sorted([*states, str(begun)])
+    started = train(tmp_path, "ppo", "CartPole-v1").directory
+    assert [*listed(capsys, tmp_path)] == sorted([*states, str(started)])
 
 
 def test_the_steps_of_a_run_do_not_exceed_its_total(tmp_path, capsys):
@@ -156,8 +156,8 @@ def test_the_table_can_be_read(tmp_path, monkeypatch, capsys):
     assert main(["ls", "nowhere"]) == 2
 
 
-def test_listing_does_not_disturb_a_run_that_begins(tmp_path):
-    """Looking holds the lock for a moment, which a beginner waits for."""
+def test_listing_does_not_disturb_a_run_that_starts(tmp_path):
+    """Listing holds the lock for a moment, for which a new run waits."""
     path = tmp_path / "run"
     path.mkdir()
     code = "import fcntl, sys, time; f = open(sys.argv[1], 'w'); "

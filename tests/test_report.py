@@ -15,7 +15,7 @@ from test_show import log, write_run
 from jaxrl.cli.main import main
 from jaxrl.runs import status
 from jaxrl.runs.status import Status
-from jaxrl.show import page, report
+from jaxrl.show import packing, page, report
 
 
 def curve_of(returns):
@@ -39,8 +39,8 @@ def sweep(root):
     return path
 
 
-def told(*paths):
-    return report.content(report.gathered(list(map(str, paths))), paths[0])
+def page_data(*paths):
+    return report.page_data(report.collect_runs(list(map(str, paths))), paths[0])
 
 
 def unpacked(text):
@@ -57,9 +57,9 @@ def column(content, run, name):
 # What it tells
 
 
-def test_settings_that_differ_are_told_from_those_in_common(tmp_path):
+def test_settings_that_differ_are_separated_from_those_in_common(tmp_path):
     sweep(tmp_path)
-    content = told(tmp_path)
+    content = page_data(tmp_path)
     assert content["differing"] == ["seed", "hidden", "lr"]
     assert content["common"]["gamma"] == 0.99
     assert content["runs"][0]["settings"] == {"seed": 0, "lr": 1e-4, "hidden": "8, 8"}
@@ -67,25 +67,25 @@ def test_settings_that_differ_are_told_from_those_in_common(tmp_path):
 
 def test_a_setting_that_others_lack_differs_not():
     runs = [{"algo": "ppo", "lam": 0.9}, {"algo": "sac", "tau": 1}, {"algo": "sac"}]
-    assert report.compared(runs) == (["algo"], {"lam": 0.9, "tau": 1})
+    assert report.compare_settings(runs) == (["algo"], {"lam": 0.9, "tau": 1})
 
 
 def test_curves_keep_four_digits_and_gaps():
     values = np.array([0.0, -1234.56, 1e-8, 3e8, np.nan, 1e300])
-    first, second, third, fourth, gap, huge = unpacked(report.packed(values))
+    first, second, third, fourth, gap, huge = unpacked(packing.pack(values))
     assert (first, huge) == (0, math.inf)
     assert math.isnan(gap)
     np.testing.assert_allclose([second, third, fourth], values[1:4], rtol=2e-5)
 
 
-def test_long_curves_are_thinned_with_both_ends_kept_and_the_best_told(tmp_path):
+def test_long_curves_are_thinned_and_keep_their_ends_and_best_return(tmp_path):
     returns = np.sin(np.arange(5000)) + 5
     returns[1234] = 77
     write_run(tmp_path, "long", 0, curve_of(list(returns)))
-    content = told(tmp_path)
+    content = page_data(tmp_path)
     steps = column(content, 0, "TotalEnvInteracts")
-    assert content["thinned"] == [report.MOST, 5000]
-    assert len(steps) == report.MOST
+    assert content["thinned"] == [packing.MAX_POINTS, 5000]
+    assert len(steps) == packing.MAX_POINTS
     assert (steps[0], steps[-1]) == pytest.approx((1000, 5e6), rel=1e-4)
     assert content["runs"][0]["best"] == 77
 
@@ -94,12 +94,12 @@ def test_the_speed_is_that_of_the_whole_run(tmp_path):
     clocks = {"Time": [10, 20], "StepsPerSecond": [1, 99]}
     write_run(tmp_path, "ppo", 0, log([100, 200], [1, 2], **clocks))
     write_run(tmp_path, "ppo", 1, log([100, 200], [1, 2]))
-    assert [run["speed"] for run in told(tmp_path)["runs"]] == [10, None]
+    assert [run["speed"] for run in page_data(tmp_path)["runs"]] == [10, None]
 
 
 def test_equal_curves_are_kept_once(tmp_path):
     sweep(tmp_path)
-    content = told(tmp_path)
+    content = page_data(tmp_path)
     places = {
         run["curves"][content["columns"].index("Time")] for run in content["runs"]
     }
@@ -107,7 +107,7 @@ def test_equal_curves_are_kept_once(tmp_path):
     assert column(content, 3, "Performance") == pytest.approx([201, 211, 221, 231, 241])
 
 
-def test_what_failed_is_told_with_its_cause(tmp_path):
+def test_failed_runs_are_listed_with_their_cause(tmp_path):
     sweep(tmp_path)
     cut = tmp_path / "v0" / "v0_s0"
     status.write(cut / status.FILE, Status.from_signal(signal.SIGTERM))
@@ -122,7 +122,7 @@ def test_what_failed_is_told_with_its_cause(tmp_path):
     failed = Status(state="failed", reason="there is no environment Nope-v0")
     status.write(status.outcome_file(absent), failed)
     causes = {
-        run["name"]: (run["state"], run["cause"]) for run in told(tmp_path)["runs"]
+        run["name"]: (run["state"], run["cause"]) for run in page_data(tmp_path)["runs"]
     }
     assert causes["v3_s1"] == ("failed", "LossPi is not a number")
     assert causes["v0_s0"][0] == "interrupted"
@@ -141,45 +141,46 @@ def test_a_damaged_run_does_not_hide_the_others(tmp_path, capsys):
     assert main(["report", str(tmp_path / "r"), "-o", str(output)]) == 0
     captured = capsys.readouterr()
     assert captured.out == f"{output}: 8 runs\n"
-    assert "progress.csv is damaged" in captured.err
-    (lost,) = (run for run in told(tmp_path / "r")["runs"] if run["state"] == "damaged")
-    assert lost["name"] == "v3_s1"
+    assert "progress.csv" in captured.err
+    runs = page_data(tmp_path / "r")["runs"]
+    (damaged,) = (run for run in runs if run["state"] == "damaged")
+    assert damaged["name"] == "v3_s1"
 
 
-def test_a_run_without_a_row_is_told_beside_others(tmp_path):
+def test_a_run_without_a_row_is_listed_beside_others(tmp_path):
     sweep(tmp_path)
     write_run(tmp_path, "young", 0, log([], []))
-    (young,) = (run for run in told(tmp_path)["runs"] if run["name"] == "young_s0")
+    (young,) = (run for run in page_data(tmp_path)["runs"] if run["name"] == "young_s0")
     assert (young["last"], set(young["curves"])) == (None, {-1})
 
 
-@pytest.mark.parametrize("size", [1000, report.EMBEDDED])
+@pytest.mark.parametrize("size", [1000, report.MAX_EMBEDDED])
 def test_small_videos_are_in_the_page_and_large_ones_beside_it(tmp_path, size):
     path = write_run(tmp_path / "r", "a b", 0, curve_of([1, 2]))
     (path / "videos").mkdir()
     (path / "videos" / "50%.mp4").write_bytes(b"\0" * size)
-    found = report.gathered([str(tmp_path / "r")])
-    (video,) = report.content(found, tmp_path)["runs"][0]["videos"]
+    found = report.collect_runs([str(tmp_path / "r")])
+    (video,) = report.page_data(found, tmp_path)["runs"][0]["videos"]
     linked = "r/a%20b/a%20b_s0/videos/50%25.mp4"
-    begins = "data:video/mp4;base64,AAAA" if size < report.EMBEDDED else linked
+    begins = "data:video/mp4;base64,AAAA" if size < report.MAX_EMBEDDED else linked
     assert video["source"].startswith(begins)
 
 
 def test_odd_values_in_a_config_are_words(tmp_path):
     odd = {"a": math.inf, "b": 10**400, "c": True, "d": {"e": [1]}, "f": "x" * 9999}
     write_run(tmp_path, "odd", 0, curve_of([1, 2]), steps="many", **odd)
-    content = told(tmp_path)
+    content = page_data(tmp_path)
     common = content["common"]
     assert (common["a"], common["c"], common["d:e"]) == ("inf", "True", "1")
-    assert (len(common["b"]), len(common["f"])) == (report.LONGEST, report.LONGEST)
-    assert page.filled(content)  # and JSON takes it all
+    assert (len(common["b"]), len(common["f"])) == (report.MAX_TEXT, report.MAX_TEXT)
+    assert page.render(content)  # and JSON takes it all
 
 
 EVIL = "</script><script>window.caught = 1</script><img src=x onerror=caught=1>"
 
 
 def evil_run(root):
-    """Everything a stranger can name, named badly."""
+    """Every name in a run that could be markup, as markup."""
     path = root / "evil" / "evil_s0"
     columns = curve_of([1, 2]) | {EVIL: [1, 2], "constructor": [3, 4]}
     settings = {EVIL: EVIL, "__proto__": EVIL, "lr": EVIL}
@@ -194,9 +195,9 @@ def evil_run(root):
     return strange
 
 
-def test_names_of_strangers_are_never_markup(tmp_path):
+def test_names_from_runs_are_never_markup(tmp_path):
     evil_run(tmp_path / "<i>r&")
-    text = page.filled(told(tmp_path / "<i>r&"))
+    text = page.render(page_data(tmp_path / "<i>r&"))
     inside = re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
     assert text.count("<script") == 2
     assert "<img" not in inside
@@ -208,21 +209,21 @@ def test_names_of_strangers_are_never_markup(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "part"),
     [
-        ([], "no PATH"),
-        (["nowhere"], "nothing is at nowhere"),
-        (["empty"], "there is no run in empty"),
-        (["young"], "has no rows in its progress.csv"),
-        (["broken"], "is not YAML"),
-        (["good", "-o", "a.pdf"], "must end in .html"),
-        (["good", "-o", "no/a.html"], "no is no directory"),
-        (["good", "--ouput", "a.html"], "did you mean '--output'?"),
+        ([], "PATH"),
+        (["nowhere"], "nowhere"),
+        (["empty"], "empty"),
+        (["young"], "progress.csv"),
+        (["broken"], "YAML"),
+        (["good", "-o", "a.pdf"], ".html"),
+        (["good", "-o", "no/a.html"], "no "),
+        (["good", "--ouput", "a.html"], "'--output'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_mistakes_end_in_a_sentence_and_leave_nothing(
-    words, sentence, tmp_path, monkeypatch, capsys
+    words, part, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
     write_run(tmp_path / "good", "ppo", 0, curve_of([1, 2]))
@@ -234,7 +235,7 @@ def test_mistakes_end_in_a_sentence_and_leave_nothing(
     assert main(["report", *words]) == 2
     error = capsys.readouterr().err
     assert error.startswith("jaxrl: ")
-    assert sentence in error
+    assert part in error
     assert len(error.splitlines()) <= 2
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -431,7 +432,7 @@ def test_a_phone_scrolls_only_up_and_down(opened):
     assert page.complaints == []
 
 
-def test_strangers_run_nothing_in_the_browser(opened):
+def test_names_from_runs_execute_nothing_in_the_browser(opened):
     page = opened(evil_run)
     assert page.complaints == []
     assert page.run("typeof caught") == "undefined"

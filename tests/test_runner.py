@@ -1,9 +1,9 @@
-"""Many runs at once: failures, signals, kills and a second go."""
+"""Many runs at once: failures, signals, kills and reruns."""
 
 import contextlib
 import math
 import random
-import shutil
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +18,7 @@ from jaxrl.errors import UserError
 from jaxrl.experiments import job as job_module
 from jaxrl.experiments.grid import Grid
 from jaxrl.experiments.job import Job
-from jaxrl.experiments.live_table import Display, Line
+from jaxrl.experiments.live_table import Line, LiveTable
 from jaxrl.runs import reading, status
 from jaxrl.runs.status import Status
 
@@ -100,7 +100,7 @@ def test_bad_variants_do_not_stop_the_rest(tmp_path):
     code, printed = finished_command(words)
     assert code == 1, printed
     assert "g: 2 of 4 finished, 2 failed" in printed
-    assert "trying again g_freward_s0: the reward is not finite" in printed
+    assert "retrying g_freward_s0: the reward is not finite" in printed
     for seed in 0, 1:
         done = tmp_path / f"runs/g/g_fnone/g_fnone_s{seed}"
         assert len(table(done)) == 2
@@ -161,11 +161,11 @@ def test_a_run_that_fails_before_it_has_a_directory_says_why_as_data(tmp_path):
 def test_the_time_left_is_that_of_the_runs_that_are_left(capsys):
     done = Line("a", "finished", 100, steps=100, seconds=50.0)
     lines = [done, Line("b", "running", 100, steps=90, seconds=63.0)]
-    assert Display("g", lines, 2)._left(lines) == pytest.approx(7.0)
+    assert LiveTable("g", lines, 2).time_left(lines) == pytest.approx(7.0)
     lines += [Line("c", "waiting", 100)] * 3  # each as the mean of 50 and 70
-    assert Display("g", lines, 6)._left(lines) == pytest.approx(7 + 4 * 60)
+    assert LiveTable("g", lines, 6).time_left(lines) == pytest.approx(7 + 4 * 60)
     fresh = [Line("a", "running", 100), Line("b", "waiting", 100)]
-    assert Display("g", fresh, 2)._left(fresh) == math.inf
+    assert LiveTable("g", fresh, 2).time_left(fresh) == math.inf
 
 
 @pytest.mark.parametrize(
@@ -176,30 +176,66 @@ def test_wrong_options_are_refused_from_python_too(wrong):
         tiny("g").run(**wrong)
 
 
-def test_a_stopped_run_counts_as_its_steps_and_one_that_is_over_as_whole():
-    line = Line("a", "stopped", 100, "stopped by SIGINT; run again to go on", steps=30)
+def test_a_stopped_run_counts_as_its_steps_and_a_failed_one_as_all():
+    line = Line("a", "stopped", 100, "stopped by SIGINT", steps=30)
     assert line.done == 30
     assert line._replace(state="failed").done == 100
     assert line._replace(state="pruned").done == 100
 
 
-def test_a_narrow_terminal_cuts_the_name_and_no_number(monkeypatch, capsys):
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setattr(shutil, "get_terminal_size", lambda: (60, 24))
+@pytest.fixture
+def screen(monkeypatch, capsys):
+    """What a table shows on a terminal of so many columns, row by row."""
+
+    def screen(lines, columns=60, rows=24):
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        for name, value in ("COLUMNS", columns), ("LINES", rows), ("NO_COLOR", 1):
+            monkeypatch.setenv(name, str(value))
+        monkeypatch.setenv("TERM", "xterm")
+        LiveTable("g", lines, len(lines)).show(lines)
+        # Without the table's own styles and erasing.
+        own = re.compile(r"\033\[(\d*m|K|J)")
+        return own.sub("", capsys.readouterr().out).splitlines()
+
+    return screen
+
+
+def test_a_narrow_terminal_cuts_the_name_and_no_number(screen):
     line = Line("hopper_" * 9 + "s0", "running", 100_000, steps=25_000)
     line = line._replace(returned=-123.4, seconds=100.0)
-    Display("g", [line], 1).show([line])
-    _, _, row, _ = capsys.readouterr().out.replace("\033[K", "").split("\n", 3)
-    assert row.split() == [
-        "…_hopper_s0",
-        "running",
-        "25000/100000",
-        "-123.4",
-        "0:05:00",
+    drawn = screen([line])
+    name, *numbers = drawn[2].split()
+    assert name.startswith("…")
+    assert name.endswith("_hopper_s0")
+    assert numbers == ["running", "25000/100000", "-123.4", "0:05:00"]
+    assert max(map(len, drawn)) <= 60
+
+
+def test_a_low_terminal_shows_the_runs_under_way_and_the_failed_ones(screen):
+    lines = [Line(f"s{i}", "waiting", 100) for i in range(50)]
+    lines += [Line("f", "failed", 100, cause="a cause"), Line("r", "running", 100)]
+    drawn = screen(lines, rows=12)
+    assert len(drawn) < 12
+    text = "\n".join(drawn)
+    assert "1 running" in text
+    assert ["r", "running"] in [row.split()[:2] for row in drawn]
+    assert ["f", "failed", "a", "cause"] in [row.split() for row in drawn]
+
+
+@pytest.mark.parametrize("columns", [60, 120])
+def test_names_and_causes_cannot_style_or_control_the_terminal(screen, columns):
+    lines = [
+        Line("[red]a[/red]\x1b[2J", "running", 9),
+        Line("[b]", "failed", 9, cause="[i]no\x1b]0;title\x07 :smile:"),
     ]
+    text = "\n".join(screen(lines, columns))
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    for due in ("[red]a[/red]", "[b]", "[i]no", ":smile:"):
+        assert due in text
 
 
-def test_a_second_go_skips_resumes_and_retries(tmp_path):
+def test_rerunning_a_grid_skips_finished_runs_and_resumes_interrupted_ones(tmp_path):
     grid = tiny("g", seed=[0, 1])
     first = grid.run(jobs=1, **QUIET)
     assert [path.name for path in first.finished] == ["g_s0", "g_s1"]
@@ -214,18 +250,16 @@ def test_a_second_go_skips_resumes_and_retries(tmp_path):
     assert len(second.finished) == 2
     assert table(second.finished[1]) == undisturbed
     assert (second.finished[0] / "progress.csv").stat().st_mtime_ns == before
-    with pytest.raises(
-        UserError, match=r"g_s0 holds another run: gamma was .* is 0.9;"
-    ):
+    with pytest.raises(UserError, match=r"g_s0 .*gamma .* 0.9"):
         tiny("g", gamma=0.9).run(**QUIET)
-    with pytest.raises(UserError, match=r"^2 runs are of other .*:\n.*g_s0.*\n.*g_s1"):
+    with pytest.raises(UserError, match=r"2 runs .*:\n.*g_s0.*\n.*g_s1"):
         tiny("g", seed=[0, 1], gamma=0.9).run(**QUIET)
     assert table(second.finished[1]) == undisturbed
     other = tiny("g", seed=[0], gamma=0.9).run(overwrite=True, **QUIET)
     assert reading.record(other.finished[0]).setting("gamma") == 0.9
 
 
-def test_ctrl_c_saves_all_and_a_second_go_ends_as_if_undisturbed(tmp_path):
+def test_a_grid_rerun_after_ctrl_c_ends_as_if_undisturbed(tmp_path):
     undisturbed = tiny("a", epochs=40).run(**QUIET).finished[0]
     words = in_a_line("b", seed=[0, 1], epochs=40)
     path = tmp_path / "runs/b/b/b_s0"
@@ -243,7 +277,7 @@ def test_ctrl_c_saves_all_and_a_second_go_ends_as_if_undisturbed(tmp_path):
     code, printed = finished_command([*words, "--jobs", "2"])
     assert code == 0, printed
     resumed = (path / "progress.csv").read_text().splitlines()
-    assert resumed[: len(with_clock)] == with_clock  # gone on with, not begun anew
+    assert resumed[: len(with_clock)] == with_clock  # resumed, not restarted
     assert table(path) == table(undisturbed)
 
 
@@ -265,7 +299,7 @@ def test_a_run_that_takes_too_long_is_saved_and_counted_as_failed(tmp_path):
     assert reading.saved_checkpoints(tmp_path / "runs/g/g/g_s0")
 
 
-def test_one_that_cannot_save_is_killed_and_does_not_say_that_it_saved(monkeypatch):
+def test_a_run_that_does_not_save_in_time_is_killed(monkeypatch):
     monkeypatch.setattr(job_module, "GRACE", 1.0)
     deaf = "import signal, time; signal.signal(signal.SIGUSR1, signal.SIG_IGN); "
     deaf += "print('ready', flush=True); time.sleep(60)"
@@ -280,7 +314,7 @@ def test_one_that_cannot_save_is_killed_and_does_not_say_that_it_saved(monkeypat
     assert "killed" in job.reason
 
 
-def test_one_runner_at_a_time(tmp_path):
+def test_two_processes_cannot_run_one_grid(tmp_path):
     with grid_command(in_a_line("g", epochs=100_000)) as process:
         wait_for(lambda: (tmp_path / "runs/g/g/g_s0/progress.csv").exists())
         with pytest.raises(UserError, match="another process is writing runs/g"):

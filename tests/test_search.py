@@ -79,10 +79,10 @@ pruneer: none
 """
 
 
-def test_every_mistake_is_told_with_its_line(tmp_path, monkeypatch, capsys):
+def test_every_mistake_is_reported_with_its_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["search", written(tmp_path, BAD)]) == 2
-    told = capsys.readouterr().err
+    printed = capsys.readouterr().err
     for part in (
         "line 3: trials is 0",
         "line 4: there is no sampler 'tpee'; did you mean 'tpe'?",
@@ -100,21 +100,21 @@ def test_every_mistake_is_told_with_its_line(tmp_path, monkeypatch, capsys):
         "on this machine; exclude is for grids",
         "line 21: a search has no 'pruneer'; did you mean 'pruner'?",
     ):
-        assert part in told
-    assert told.count("'tua'") == 1
-    assert told.count("line ") == told.count("\n") - 1  # all but the head
-    assert told.startswith("jaxrl: ")
+        assert part in printed
+    assert printed.count("'tua'") == 1
+    assert printed.count("line ") == printed.count("\n") - 1  # all but the head
+    assert printed.startswith("jaxrl: ")
     assert [path.name for path in tmp_path.iterdir()] == ["find.yaml"]
 
 
-def test_a_grid_of_endless_ranges_and_an_absent_package_are_told_with_their_lines(
+def test_a_grid_of_infinite_ranges_and_an_absent_package_are_reported_with_their_lines(
     tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main(["search", written(tmp_path, FILE.replace("random", "grid"))]) == 2
-    told = capsys.readouterr().err
-    assert "line 11: pi_lr: the grid sampler needs a finite range" in told
-    assert "hidden: the grid" not in told
+    printed = capsys.readouterr().err
+    assert "line 11: pi_lr: the grid sampler needs a finite range" in printed
+    assert "hidden: the grid" not in printed
     assert main(["search", written(tmp_path, FILE.replace("random", "gp"))]) == 2
     assert "line 8: the sampler gp needs a package: pip install torch" in (
         capsys.readouterr().err
@@ -143,11 +143,11 @@ def test_a_search_ends_with_the_best_and_a_command_and_can_go_on(
     other = FILE.replace("steps: 128", "steps: 64\n    lam: 0.9")
     other = written(tmp_path, other.replace("1, 4", "1, 5"))
     assert main(["search", other]) == 2
-    told = capsys.readouterr().err
-    assert "holds a search with other settings: " in told
-    assert "steps was 128 and is 64, " in told
-    assert "lam was not set and is 0.9; choose another name" in told
-    assert "train_pi_iters was {int: [1, 4]} and is {int: [1, 5]}, " in told
+    printed = capsys.readouterr().err
+    assert "holds a search with other settings: " in printed
+    assert "steps was 128 and is 64, " in printed
+    assert "lam was not set and is 0.9; choose another name" in printed
+    assert "train_pi_iters was {int: [1, 4]} and is {int: [1, 5]}, " in printed
 
 
 @pytest.mark.parametrize(
@@ -166,10 +166,10 @@ def test_a_storage_that_cannot_be_used_is_refused_in_a_line_without_its_password
     monkeypatch.chdir(tmp_path)
     file = written(tmp_path, f"{FILE}    storage: {storage}\n")
     assert main(["search", file]) == 2
-    told = capsys.readouterr().err
-    assert part in told
-    assert "secret" not in told
-    assert told.count("\n") == 1
+    printed = capsys.readouterr().err
+    assert part in printed
+    assert "secret" not in printed
+    assert printed.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["find.yaml"]
 
 
@@ -247,7 +247,7 @@ def test_a_hopeless_trial_is_pruned_and_an_interrupted_one_continued(plan):
     assert again.result().value == 150.0
 
 
-def test_it_tells_the_setting_that_matters(plan):
+def test_importance_names_the_setting_that_matters(plan):
     search = Search(dataclasses.replace(plan, trials=40, pruner="none"))
     for _ in range(40):
         finish(search, lambda config: 1000 * config.gamma)
@@ -299,7 +299,7 @@ def test_a_range_is_refused_with_the_rule_it_broke(given, part):
         SearchRange.from_mapping("keep", given)
 
 
-def test_no_space_is_told_and_one_with_mistakes_is_not_taken_for_none(tmp_path):
+def test_no_space_is_reported_and_one_with_mistakes_is_not_taken_for_none(tmp_path):
     for text, part in (
         ("", "no space; name settings"),
         ("space: {}", "no space; name settings"),
@@ -337,6 +337,21 @@ def test_what_is_wrong_is_refused_from_python_too(plan):
         with pytest.raises(UserError, match=re.escape(part)):
             run(dataclasses.replace(plan, **changes), Options())
     assert not list(plan.root.iterdir())
+
+
+def test_python_reports_all_mistakes_at_once(tmp_path):
+    with pytest.raises(UserError) as raised:
+        jaxrl.search(
+            {"gama": {"uniform": [0, 1]}, "lam": {"choice": np.array([0.5, 2.0])}},
+            trials=np.int64(3),
+            algo="ppo",
+            env="CartPol-v1",
+            pi_lr=-1,
+            out=str(tmp_path),
+        )
+    for part in ("'gamma'", "lam is 2.0", "CartPole-v1", "pi_lr is -1"):
+        assert part in str(raised.value)
+    assert "trials" not in str(raised.value)
 
 
 def test_from_python(tmp_path):

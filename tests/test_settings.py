@@ -84,7 +84,7 @@ def test_every_setting_is_either_real_or_static():
     assert sorted(names) == sorted((*REAL, *STATIC))
 
 
-def test_a_changed_real_setting_compiles_nothing_anew():
+def test_a_changed_real_setting_does_not_recompile():
     double = jax.jit(lambda config: config.gamma * config.steps)
     for config in (checked(), checked(gamma=0.5), checked(gamma=1)):
         double(config)
@@ -149,7 +149,7 @@ def test_a_refusal_names_the_setting_its_value_the_rule_and_the_default(
     )
 
 
-def test_all_faults_are_told_at_once():
+def test_all_faults_are_reported_at_once():
     with pytest.raises(ValueError) as refusal:
         checked(gamma=2.0, steps=0, mode="sine", lr=0.1)
     for part in ("gamma is 2.0", "steps is 0", "mode is 'sine'"):

@@ -1,26 +1,35 @@
 """`jaxrl doctor [--out DIR]`."""
 
+import contextlib
 import importlib.metadata
 import platform
 import subprocess
 import sys
 import tempfile
 import time
+import typing
 from collections.abc import Callable
 from pathlib import Path
 
 from jaxrl import __version__
 from jaxrl.cli import options
 from jaxrl.errors import UserError
+from jaxrl.logging.console import printable, terminal
 from jaxrl.show import video
 
+if typing.TYPE_CHECKING:
+    from rich.console import Console
+
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "gymnasium", "mujoco")
-# In a process of its own, because it starts MPI, and may end the process.
+# In a subprocess, because importing it starts MPI, which may abort the process.
 MPI = "from mpi4py import MPI; print(MPI.Get_library_version().split(',')[0])"
 
 
-class Absent(Exception):
-    """Something that a user can do without."""
+STYLES = {"ok": "green", "--": "yellow", "NO": "bold red"}
+
+
+class Missing(Exception):
+    """An optional part that is not installed."""
 
 
 def main(arguments: list[str]) -> int:
@@ -33,20 +42,38 @@ def main(arguments: list[str]) -> int:
         "output": lambda: _output(out),
         "self-test": _self_test,
     }
-    return 1 if [name for name in checks if not _passes(name, checks[name])] else 0
+    console = terminal()
+    failed = False
+    for name, check in checks.items():
+        with console.status(name) if console else contextlib.nullcontext():
+            mark, found = _checked(check)
+        _print(console, mark, name, printable(found))
+        failed |= mark == "NO"
+    return int(failed)
 
 
-def _passes(name: str, check: Callable[[], str]) -> bool:
-    """Prints what it found; whether a run can do with that."""
+def _checked(check: Callable[[], str]) -> tuple[str, str]:
+    """The mark of a check and what it found."""
     try:
-        mark, found = "ok", check()
-    except Absent as absent:
-        mark, found = "--", str(absent)
-    except Exception as error:  # whatever is broken, the next check goes on
-        reason = " ".join(str(error).split())
-        mark, found = "NO", reason or type(error).__name__
-    print(f"{mark}  {name:10} {found}", flush=True)
-    return mark != "NO"
+        return "ok", check()
+    except Missing as missing:
+        return "--", str(missing)
+    except Exception as error:  # one failure must not hide the checks after it
+        return "NO", " ".join(str(error).split()) or type(error).__name__
+
+
+def _print(console: "Console | None", mark: str, name: str, found: str) -> None:
+    if console is None:
+        print(f"{mark}  {name:10} {found}", flush=True)
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    row = Table.grid(padding=(0, 2, 0, 0))
+    for width in (2, 9, None):
+        row.add_column(width=width)
+    row.add_row(Text(mark, STYLES[mark]), name, found)
+    console.print(row)
 
 
 def _versions() -> str:
@@ -66,7 +93,7 @@ def _mpi() -> str:
     words = [sys.executable, "-c", MPI]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     if done.returncode:
-        raise Absent("no MPI library; pip install 'jaxrl[mpi]' brings one")
+        raise Missing("no MPI library; pip install 'jaxrl[mpi]' installs one")
     return done.stdout.strip()
 
 
@@ -74,8 +101,8 @@ def _rendering() -> str:
     try:
         video.choose_opengl()
     except UserError as error:
-        raise Absent(str(error)) from None
-    return "MuJoCo draws without a display"
+        raise Missing(str(error)) from None
+    return "MuJoCo renders without a display"
 
 
 def _output(out: Path) -> str:
@@ -88,7 +115,7 @@ def _output(out: Path) -> str:
 
 
 def _self_test() -> str:
-    """Trains until it is better than chance, which is 22 steps upright."""
+    """Trains PPO on CartPole, where a random policy has a return of about 22."""
     from jaxrl.runs import spec
     from jaxrl.training import train
 
@@ -100,6 +127,6 @@ def _self_test() -> str:
     seconds = time.perf_counter() - start
     if returned < 40:
         raise RuntimeError(
-            f"ppo came to a return of {returned:.0f} only, not beyond 40"
+            f"ppo reached a return of only {returned:.0f}; 40 or more is expected"
         )
-    return f"ppo learned CartPole to a return of {returned:.0f} in {seconds:.0f} s"
+    return f"ppo reached a return of {returned:.0f} in CartPole in {seconds:.0f} s"

@@ -6,7 +6,7 @@ import itertools
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,6 +29,21 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,
             formatter_class=_formatter,
         )
+
+    def add_choice(
+        self, name: str, known: Iterable[str], text: str, default: str | None = None
+    ) -> None:
+        """An argument that is one of the known words."""
+        words = tuple(known)
+
+        def kind(word: str) -> str:
+            if word in words:
+                return word
+            one = f"one of {', '.join(words)}{suggestion(word, words)}"
+            raise Wrong(f"is {word!r}, but must be {one}")
+
+        shown = "|".join(words)
+        self.add_argument(name, type=kind, metavar=shown, default=default, help=text)
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
         """The options in the words of a command."""
@@ -77,9 +92,7 @@ class Parser(argparse.ArgumentParser):
             what = message.removeprefix(absent)
             raise UserError(f"no {what}; the usage is {self.usage}")
         message = message.replace("not allowed with argument", "does not go with")
-        message = re.sub(r"^argument (\S+): ", lambda name: f"{name[1]} ", message)
-        choice = r"invalid choice: (.*) \(choose from (.*)\)"
-        raise UserError(re.sub(choice, r"is \1, but must be one of \2", message))
+        raise UserError(re.sub(r"^argument (\S+): ", r"\1 ", message))
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:

@@ -1,43 +1,89 @@
 """`jaxrl ls [PATH ...] [--json]`."""
 
 import json
+import typing
 from pathlib import Path
 
 from jaxrl.cli import options
+from jaxrl.logging.console import STATE_STYLES, printable, terminal
 from jaxrl.runs.overview import Overview, overviews
 
+if typing.TYPE_CHECKING:
+    from rich.console import Console
+
 HEAD = ["run", "state", "steps", "last", "best", "age", "size"]
+LEAST_NEEDED = ("size", "best", "age", "last")  # hidden in this order
+GAP = 2  # columns between two cells
+NAME = 20  # columns of a run's path, at the least
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def main(arguments: list[str]) -> int:
     given = options.parser("ls").parse(arguments)
-    wanted = given.paths or ["runs"]
-    empty = not given.paths and not Path("runs").exists()
-    found = [] if empty else overviews(wanted)
+    no_runs = not given.paths and not Path("runs").exists()
+    found = [] if no_runs else overviews(given.paths or ["runs"])
     if given.json:
         print(json.dumps([one._asdict() for one in found]))
-    elif found:
-        _print(found)
-    else:
+    elif not found:
         print("no runs in runs")
+    elif console := terminal():
+        _print_table(console, list(map(_row, found)))
+    else:
+        _print_plain(list(map(_row, found)))
     return 0
 
 
-def _print(found: list[Overview]) -> None:
-    rows = [HEAD, *map(_row, found)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for run, state, *numbers in rows:
+def _print_plain(rows: list[list[str]]) -> None:
+    """In columns, each line whole: other programs read them."""
+    widths = _widths(rows)
+    for run, state, *numbers in [HEAD, *rows]:
         left = f"{run:{widths[0]}}  {state:{widths[1]}}"
         right = [f"{x:>{w}}" for x, w in zip(numbers, widths[2:], strict=True)]
         print("  ".join([left, *right]).rstrip())
 
 
+def _print_table(console: "Console", rows: list[list[str]]) -> None:
+    """Within the terminal's width; a path that is too long takes several lines."""
+    from rich.table import Table
+    from rich.text import Text
+
+    hidden = _hidden(_widths(rows), console.width)
+    shown = [i for i, head in enumerate(HEAD) if head not in hidden]
+    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column(HEAD[0], overflow="fold")
+    for i in shown[1:]:
+        justify: typing.Any = "left" if HEAD[i] == "state" else "right"
+        table.add_column(HEAD[i], justify=justify, no_wrap=True)
+    for row in rows:
+        cells = [Text(row[i]) for i in shown]
+        cells[1].stylize(STATE_STYLES.get(row[1], ""))
+        table.add_row(*cells)
+    console.print(table)
+    if hidden:
+        console.print(f"not shown: {', '.join(hidden)}; see --json", style="dim")
+
+
+def _hidden(widths: list[int], width: int) -> list[str]:
+    """Columns that leave no room for the path of a run."""
+    needed = dict(zip(HEAD, widths, strict=True))
+    needed["run"] = min(needed["run"], NAME)
+    hidden = []
+    for head in LEAST_NEEDED:
+        if sum(needed.values()) + GAP * len(needed) > width:
+            hidden.append(head)
+            del needed[head]
+    return hidden
+
+
+def _widths(rows: list[list[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(HEAD, *rows, strict=True)]
+
+
 def _row(one: Overview) -> list[str]:
     steps = f"{one.steps}/{one.total_steps}" if one.total_steps else ""
     returns = ["" if x is None else f"{x:.1f}" for x in (one.last, one.best)]
-    run = "".join(x if x.isprintable() else "�" for x in one.run)
-    return [run, one.state, steps, *returns, _age(one.age), _size(one.size)]
+    age, size = _age(one.age), _size(one.size)
+    return [printable(one.run), one.state, steps, *returns, age, size]
 
 
 def _age(seconds: float) -> str:

@@ -8,7 +8,7 @@ import sys
 from jaxrl import __version__
 from jaxrl.cli import interrupt, outcome
 from jaxrl.errors import UserError
-from jaxrl.processes import mpirun
+from jaxrl.processes import ranks, threads
 from jaxrl.runs.status import Status
 
 COMMANDS = {
@@ -26,6 +26,8 @@ COMMANDS = {
     "export": "write a trained policy as one file that needs only NumPy",
     "completion": "print a script that completes commands and flags in a shell",
 }
+
+TRAINING = ("train", "resume", "rerun")
 
 HELP = f"""\
 usage: jaxrl COMMAND ...
@@ -57,9 +59,9 @@ def main(argv: list[str] | None = None) -> int:
     if {"-h", "--help"} & {*rest}:
         return _help(command, rest)
     outcome.claim()
-    mpirun.fix_threads()
-    verbose = [word for word in rest if word.replace("_", "-") == mpirun.VERBOSE]
-    mpirun.join(bool(verbose))
+    threads.fix_threads()
+    verbose = [word for word in rest if word.replace("_", "-") == ranks.VERBOSE]
+    ranks.join(bool(verbose))
     rest = [word for word in rest if word not in verbose]
     with interrupt.as_exception():
         return _ran(command, rest)
@@ -88,25 +90,30 @@ def _ran(command: str, rest: list[str]) -> int:
     except BaseException as error:
         ended = Status.from_error(error)
         outcome.record(ended)
-        return _failed(error, ended)
+        sentence = _sentence(command, error, ended)
+        if not sentence:
+            raise  # with its traceback: it should not have happened
+        code = 1 if isinstance(error, SystemExit) else ended.exit_code or 1
+        return _failed(sentence, code)
 
 
-def _failed(error: BaseException, ended: Status) -> int:
-    """Says why, or shows the traceback of what should not have happened."""
-    sentence = ended.reason
+def _sentence(command: str, error: BaseException, ended: Status) -> str:
+    """What the user reads of an error; empty if nobody expected it."""
     if isinstance(error, UserError):
-        sentence = str(error)  # which may have several lines
-    elif isinstance(error, FloatingPointError):
-        sentence = f"Training failed: {error}. The last checkpoint is from before that."
-    elif isinstance(error, OSError):
-        sentence = f"failed: {sentence}"
-    elif isinstance(error, KeyboardInterrupt):
-        sentence = "interrupted"
-    elif not isinstance(error, SystemExit) or mpirun.size() == 1:
-        raise error
-    code = 1 if isinstance(error, SystemExit) else ended.exit_code or 1
-    if mpirun.size() > 1:
-        mpirun.end_all(code, f"jaxrl: {sentence}")
+        return str(error)  # which may have several lines
+    if isinstance(error, FloatingPointError) and command in TRAINING:
+        return f"Training failed: {error}. The last checkpoint is from before that."
+    if isinstance(error, OSError | FloatingPointError):
+        return f"failed: {ended.reason}"
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    one_of_several = isinstance(error, SystemExit) and ranks.size() > 1
+    return ended.reason if one_of_several else ""
+
+
+def _failed(sentence: str, code: int) -> int:
+    if ranks.size() > 1:
+        ranks.end_all(code, sentence)
     print(f"jaxrl: {sentence}", file=sys.stderr)
     return code
 

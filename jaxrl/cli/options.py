@@ -129,15 +129,14 @@ def completion(words: Sequence[str]) -> Parser:
         'eval "$(jaxrl completion bash)" in ~/.bashrc; for zsh the same in ~/.zshrc; '
         "for fish: jaxrl completion fish > ~/.config/fish/completions/jaxrl.fish",
     )
-    shells = ("bash", "zsh", "fish")
-    made.add_argument("shell", choices=shells, metavar="SHELL", help=", ".join(shells))
+    made.add_choice("shell", ("bash", "zsh", "fish"), "the shell to complete in")
     return made
 
 
 def plot(words: Sequence[str]) -> Parser:
     from jaxrl.show import curves
     from jaxrl.show.plot import BANDS
-    from jaxrl.show.statistics import ESTIMATES
+    from jaxrl.show.statistics import ESTIMATORS
 
     made = Parser(
         "jaxrl plot PATH... [-y COLUMN ...] [-o FILE] [--show] ...",
@@ -149,13 +148,14 @@ def plot(words: Sequence[str]) -> Parser:
     add = made.add_argument
     add("-x", metavar="COLUMN", default=curves.STEPS, help=f"[{curves.STEPS}]")
     add("--smooth", type=flags.count, default=1, metavar="N", help="rows averaged [1]")
-    add("--est", choices=ESTIMATES, default="mean", help="the line, over runs [mean]")
+    made.add_choice("--est", ESTIMATORS, "the line, over runs [mean]", "mean")
     bands = "around it: 95 %% bootstrap interval, standard deviation, extremes [ci]"
-    add("--band", choices=BANDS, default="ci", help=bands)
+    made.add_choice("--band", BANDS, bands, "ci")
     add("--count", action="store_true", help="draw every run separately")
     facet = "setting with a panel for each value, or none [env]"
     add("--facet", metavar="SETTING", default="env", help=facet)
-    add("--ref", choices=["spinup"], help="Spinning Up's published curves beside them")
+    ref = "Spinning Up's published curves beside them"
+    made.add_choice("--ref", ["spinup"], ref)
     file = "a .png, .svg or .pdf [curves.png, or suite.png]"
     add("-o", "--output", type=Path, metavar="FILE", help=file)
     suite = "aggregates over environments instead of curves: IQM, performance "

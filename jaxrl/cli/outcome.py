@@ -4,7 +4,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from jaxrl.processes import mpirun
+from jaxrl.processes import ranks
 from jaxrl.processes.subprocesses import STATUS
 from jaxrl.runs import status
 from jaxrl.runs.status import Status
@@ -25,14 +25,14 @@ def pass_on() -> None:
 
 
 def record(ended: Status) -> None:
-    """Rank 0's stands; others write only where nobody has written yet."""
-    if not _file or (mpirun.rank() and Path(_file).exists()):
+    """Rank 0 replaces what others wrote; they write only if there is nothing yet."""
+    if not _file or (ranks.rank() and Path(_file).exists()):
         return
     with contextlib.suppress(OSError):  # the disk may be full
         status.write(Path(_file), ended)
 
 
 def record_exit_code(code: int) -> None:
-    """Of a command that returned; a rank of its may have said more."""
+    """Of a command that returned; a rank that it started may have said more."""
     if _file and not (code and Path(_file).exists()):
         record(Status.from_exit_code(code))

@@ -10,7 +10,7 @@ from jaxrl.cli import options
 from jaxrl.cli.flags import writing
 from jaxrl.errors import UserError
 from jaxrl.runs.reading import Record
-from jaxrl.show import curves, plot, plot_suite, suite
+from jaxrl.show import curves, plot, plot_suite, selection, spinup, suite
 from jaxrl.show.curves import Curve, Panel, View
 
 Picture = tuple[plot.Size, plot.Drawing]
@@ -18,9 +18,9 @@ Picture = tuple[plot.Size, plot.Drawing]
 
 def main(arguments: list[str]) -> int:
     given = options.parser("plot").parse(arguments)
-    runs = curves.found(given.paths, given.exclude)
-    runs = curves.chosen(runs, given.select, given.exclude)
-    runs, without = curves.with_data(runs)
+    runs = selection.find_runs(given.paths, given.exclude)
+    runs = selection.select(runs, given.select, given.exclude)
+    runs, without = selection.split_by_data(runs)
     view = View(
         x=given.x,
         ys=given.y,
@@ -48,8 +48,10 @@ def _curves(runs: list[Record], view: View, given: argparse.Namespace) -> Pictur
     panels = curves.panels(runs, view)
     references = _references(panels, view) if given.ref else [[] for _ in panels]
     _note_cut(panels)
-    _note_mixed(curves.mixed(runs, view))
-    return plot.size(panels), lambda figure: plot.draw(figure, panels, references, view)
+    _note_mixed(curves.mixed_environments(runs, view))
+    return plot.figure_size(panels), lambda figure: plot.draw(
+        figure, panels, references, view
+    )
 
 
 def _suite(runs: list[Record], view: View, given: argparse.Namespace) -> Picture:
@@ -58,28 +60,33 @@ def _suite(runs: list[Record], view: View, given: argparse.Namespace) -> Picture
         raise UserError(
             "--suite compares groups by one column: no --ref, --count, -y A B"
         )
-    found = suite.gathered(runs, view)
+    found = suite.collect_scores(runs, view)
     width = max(map(len, found.scores))
     for label, scores in found.scores.items():
         values = suite.aggregates(scores).items()
         cells = [f"{name} {_interval(one)}" for name, one in values]
         print(f"{label:{width}}  {'  '.join(cells)}")
-    for (ours, theirs), one in suite.pairs(found).items():
+    for (ours, theirs), one in suite.improvements(found).items():
         print(f"P({ours} > {theirs})  {_interval(one)}")
-    return plot_suite.size(found), lambda figure: plot_suite.draw(figure, found)
+    return plot_suite.figure_size(found), lambda figure: plot_suite.draw(figure, found)
 
 
-def _interval(one: suite.Estimate) -> str:
+def _interval(one: suite.ScoreInterval) -> str:
     known = not np.isnan(one.low)
     return f"{one.value:.3f}" + (f" [{one.low:.3f}, {one.high:.3f}]" if known else "")
 
 
 def _references(panels: list[Panel], view: View) -> list[list[Curve]]:
-    found = [curves.spinup(panel, view) for panel in panels]
-    if not any(found):
-        raise UserError(
-            "Spinning Up published no curve to compare these with; it has the return "
-            "over environment steps in HalfCheetah, Hopper, Walker2d, Swimmer and Ant"
+    """Spinning Up's curves for each panel; says on stderr which are missing."""
+    found = [spinup.reference_curves(panel, view) for panel in panels]
+    alone = [panel for panel, own in zip(panels, found, strict=True) if not own]
+    if alone:
+        names = [f"{panel.y} in {', '.join(panel.environments)}" for panel in alone]
+        print(
+            f"jaxrl: drawn without reference: {'; '.join(names)}; Spinning Up "
+            "published the return over environment steps in "
+            f"{spinup.ENVIRONMENTS}",
+            file=sys.stderr,
         )
     late = [curve.label for own in found for curve in own if not len(curve.x)]
     for label in dict.fromkeys(late):
@@ -89,7 +96,7 @@ def _references(panels: list[Panel], view: View) -> list[list[Curve]]:
 
 def _note_absent(runs: list[Record]) -> None:
     """What the picture leaves out."""
-    for why, members in curves.parted(runs, curves.lack).items():
+    for why, members in selection.group_by(runs, selection.why_empty).items():
         names = ", ".join(run.name for run in members)
         print(f"jaxrl: left out {names}: {why}", file=sys.stderr)
 
@@ -98,8 +105,8 @@ def _note_mixed(mixed: dict[str, list[str]]) -> None:
     """Which curves are means of returns that are not comparable."""
     for label, envs in mixed.items():
         print(
-            f"jaxrl: {label} averages over {', '.join(envs)}; --facet env parts them, "
-            "--suite compares over environments",
+            f"jaxrl: {label} averages over {', '.join(envs)}; --facet env separates "
+            "them, --suite compares over environments",
             file=sys.stderr,
         )
 

@@ -9,12 +9,12 @@ from jaxrl.show import page, report
 
 def main(arguments: list[str]) -> int:
     given = options.parser("report").parse(arguments)
-    found = report.gathered(given.paths)
+    found = report.collect_runs(given.paths)
     with writing(given.output, (".html",)) as path:
-        content = report.content(found, given.output.absolute().parent)
-        path.write_text(page.filled(content), "utf-8", errors="replace")
+        content = report.page_data(found, given.output.absolute().parent)
+        path.write_text(page.render(content), "utf-8", errors="replace")
     for run in found.damaged:
-        print(f"jaxrl: {run.cause}; it is among the unfinished", file=sys.stderr)
+        print(f"jaxrl: {run.cause}; listed as not finished", file=sys.stderr)
     count = len(content["runs"])
     print(f"{given.output}: {count} {'run' if count == 1 else 'runs'}")
     return 0

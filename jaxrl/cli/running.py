@@ -1,15 +1,14 @@
-"""What the commands share that start a run."""
+"""What `train`, `resume` and `rerun` share."""
 
 import os
 import shlex
-import signal
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxrl.cli import outcome
-from jaxrl.processes import mpirun
+from jaxrl.processes import mpirun, ranks
 from jaxrl.processes.signals import StopRequest
+from jaxrl.processes.threads import physical_cores
 from jaxrl.runs.reading import Record
 from jaxrl.runs.status import Status
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def fix_threads(record: Record) -> int:
-    """XLA's last bits depend on their number, so a run is repeated with its own."""
+    """Sets the run's own number of threads, on which XLA's last bits depend."""
     machine = record.config.get("machine")
     threads = machine.get("threads") if isinstance(machine, dict) else None
     if isinstance(threads, int) and 0 < threads <= 1024:
@@ -27,20 +26,20 @@ def fix_threads(record: Record) -> int:
 
 
 def ranks_to_start(num_procs: int) -> int:
-    """For a run of several processes that nobody has started yet; else 0."""
-    ranks = num_procs or mpirun.physical_cores()
-    return ranks if ranks > 1 and mpirun.size() == 1 else 0
+    """How many processes this command must start; 0 if none, or if it is one."""
+    wanted = num_procs or physical_cores()
+    return wanted if wanted > 1 and ranks.size() == 1 else 0
 
 
-def launched(words: list[str], ranks: int, threads: int = 0) -> int:
+def launched(words: list[str], size: int, threads: int = 0) -> int:
     """`jaxrl` with these words in so many processes; the exit code.
 
-    Signals go on to all of them.
+    Signals are passed on to all of them.
     """
-    share = max(len(os.sched_getaffinity(0)) // ranks, 1)
-    given = int(os.environ["NPROC"])  # fewer, where others run beside it
+    share = max(len(os.sched_getaffinity(0)) // size, 1)
+    given = int(os.environ["NPROC"])  # fewer in a grid, whose runs share the cores
     outcome.pass_on()
-    launch = mpirun.Launch(words, ranks, threads or min(share, given))
+    launch = mpirun.Launch(words, size, threads or min(share, given))
     asked = False
     with StopRequest() as stop:
         try:
@@ -55,7 +54,7 @@ def launched(words: list[str], ranks: int, threads: int = 0) -> int:
 
 
 def cache_compilations() -> None:
-    """A second start finds what the first compiled."""
+    """Keeps compiled programs for the next start."""
     import jax
 
     home = os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")
@@ -64,17 +63,14 @@ def cache_compilations() -> None:
 
 
 def report(result: "Result") -> int:
-    """Says where the run is and what can be done with it; the exit code."""
+    """Prints where the run is and what to do with it; the exit code."""
     path = shlex.quote(str(result.directory))
     if result.stopped_by:
-        heard = signal.Signals[mpirun.heard_by_all(result.stopped_by)]
-        outcome.record(Status.from_signal(heard))
-        print(f"\nstopped by {heard.name} and saved; continue with")
+        outcome.record(Status.from_signal(result.stopped_by))
+        print(f"\nstopped by {result.stopped_by.name} and saved; continue with")
         print(f"  jaxrl resume {path}", flush=True)
-        if mpirun.rank():
-            time.sleep(mpirun.MOURNING)
-        # All is on the disk, and a compiler still at work would hold up the exit.
-        os._exit(128 + result.stopped_by)
+        # All is saved, and an unfinished compilation would delay the exit.
+        ranks.exit_after_stop(result.stopped_by)
     print(f"\nresults in {path}")
     print(f"  jaxrl plot {path}")
     print(f"  jaxrl eval {path}        jaxrl video {path}")

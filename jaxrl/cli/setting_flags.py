@@ -79,8 +79,7 @@ def grid(words: Sequence[str]) -> Parser:
     overwrite = "remove runs whose settings have changed"
     add("--overwrite", action="store_true", help=overwrite)
     launcher = "where to run: local, or slurm as the file's `slurm:` asks [local]"
-    choices = ("local", "slurm")
-    add("--launcher", choices=choices, default="local", help=launcher)
+    made.add_choice("--launcher", ("local", "slurm"), launcher, "local")
     for option, kind, text in (("env", "ID", ENV), ("preset", "NAME", PRESET)):
         _add_list(made, option, kind, text)
     _add_settings(made, algo, several=True)
@@ -103,10 +102,11 @@ def rerun(words: Sequence[str]) -> Parser:
 
 def _algorithm_in(directory: str) -> str:
     """Of the run in the directory, if one can be read there."""
-    from jaxrl.runs import reading
+    if directory:
+        from jaxrl.runs import reading
 
-    with contextlib.suppress(ValueError):
-        return str(reading.record(directory).config["algo"]) if directory else ""
+        with contextlib.suppress(ValueError):
+            return str(reading.record(directory).config["algo"])
     return ""
 
 

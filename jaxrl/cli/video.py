@@ -9,10 +9,10 @@ from jaxrl.show import agent, video
 def main(arguments: list[str]) -> int:
     given = options.parser("video").parse(arguments)
     run = reading.record(given.dir)
-    drawing = video.drawing(run.config["env"])
+    drawing = video.render_kwargs(run.config["env"])
     policy, env = agent.load(run.path, given.model, given.max_len, **drawing)
     with writing(given.output, video.SUFFIXES) as path:
-        count = video.film(path, policy, env, given.episodes, given.seed)
+        count = video.record_video(path, policy, env, given.episodes, given.seed)
     env.close()
-    print(f"{given.output}: {run.name} in {count} pictures")
+    print(f"{given.output}: {run.name} in {count} frames")
     return 0

@@ -1,11 +1,11 @@
-"""EnvPool's environments: stepped in C++, all at once."""
+"""EnvPool's environments: stepped together, in C++."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from jaxrl.envs.gym import Episode, Stepped, refuse_nan, spec_of
+from jaxrl.envs.gym import Episode, Stepped, check_finite, spec_of
 
 PREFIX = "envpool/"
 
@@ -14,27 +14,23 @@ class Pool:
     """N environments of EnvPool, each reset as soon as its episode ends."""
 
     def __init__(
-        self,
-        env_id: str,
-        count: int,
-        seed: int,
-        max_ep_len: int,
-        env_kwargs: Mapping[str, Any] | None = None,
+        self, make_pool: Callable[[int], Any], seed: int, max_ep_len: int
     ) -> None:
-        self._name, self._seed = env_id.removeprefix(PREFIX), seed
-        self._env_kwargs = dict(env_kwargs or {})
-        self._pool = _make(self._name, count, seed, self._env_kwargs)
+        """`make_pool` makes EnvPool's N environments from a seed."""
+        self._make_pool, self._seed = make_pool, seed
+        self._pool = make_pool(seed)
         self.spec = spec_of(self._pool)
+        self.obs = self._flat(self._pool.reset()[0])
+        count = len(self.obs)
         self.finished: list[Episode] = []
         self._max_ep_len = max_ep_len
         self._returned, self._length = np.zeros(count), np.zeros(count, int)
         self.rewards = [0.0] * count  # of the last step, as EnvPool gives them
         self._steps = 0
-        self.obs = self._flat(self._pool.reset()[0])
 
     def step(self, action: np.ndarray) -> Stepped:
-        """One step in each; finished episodes are added to `finished`."""
-        refuse_nan("action", action)
+        """Steps each environment; adds finished episodes to `finished`."""
+        check_finite("action", action)
         obs, reward, terminated, truncated, _ = self._pool.step(
             self.spec.action.scale(action)
         )
@@ -46,8 +42,8 @@ class Pool:
         after = Stepped(
             reward.astype(np.float32), self._flat(obs), terminated, truncated
         )
-        refuse_nan("reward", after.reward)
-        refuse_nan("observation", after.next_obs)
+        check_finite("reward", after.reward)
+        check_finite("observation", after.next_obs)
         self.obs = after.next_obs.copy()
         over = np.flatnonzero(terminated | truncated).astype(np.int32)
         if len(over):
@@ -64,17 +60,17 @@ class Pool:
         return finished
 
     def saved(self) -> dict[str, Any]:
-        """The little that EnvPool lets be kept."""
+        """EnvPool cannot save environments: only the steps and finished episodes."""
         finished = [list(episode) for episode in self.finished]
         return {"steps": self._steps, "finished": finished}
 
     def restore(self, saved: Mapping[str, Any]) -> list[int]:
-        """Resets all environments, with seeds they have not had; lists them."""
+        """Resets all environments with new seeds, and returns their indices."""
         self.finished = [Episode(*episode) for episode in saved["finished"]]
         self._steps, count = saved["steps"], len(self._length)
         self._pool.close()
         seed = np.random.SeedSequence((self._seed, self._steps)).generate_state(1)
-        self._pool = _make(self._name, count, int(seed[0]), self._env_kwargs)
+        self._pool = self._make_pool(int(seed[0]))
         self.obs = self._flat(self._pool.reset()[0])
         return list(range(count))
 
@@ -85,17 +81,19 @@ class Pool:
         return obs.reshape(len(obs), -1).astype(np.float32)
 
 
-def _make(name: str, count: int, seed: int, env_kwargs: dict[str, Any]) -> Any:
+def make(env_id: str, count: int, env_kwargs: Mapping[str, Any], seed: int) -> Any:
+    """EnvPool's own object for `count` environments."""
+    name = env_id.removeprefix(PREFIX)
     try:
         import envpool
     except ImportError:
         raise ValueError(
-            f"{PREFIX}{name} needs the package envpool; install it with pip install "
+            f"{env_id} needs the package envpool; install it with pip install "
             "'jaxrl[envpool]'"
         ) from None
     if name not in envpool.list_all_envs():
         raise ValueError(
-            f"EnvPool has no environment {name!r}; envpool.list_all_envs() has them all"
+            f"EnvPool has no environment {name!r}; envpool.list_all_envs() lists them"
         )
     return envpool.make(
         name,

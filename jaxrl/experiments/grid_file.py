@@ -258,10 +258,13 @@ class Builder:
     def _entries(self, data: Any, place: Place) -> list[Entry]:
         return [Entry((*place, k), x) for k, x in self.mapping(data, place).items()]
 
-    def mapping(self, data: Any, place: Place) -> Mapping[Any, Any]:
+    def mapping(self, data: Any, place: Place) -> dict[str, Any]:
         """The settings in a section."""
         if isinstance(data, Mapping):
-            return data
+            words = {key: value for key, value in data.items() if isinstance(key, str)}
+            for key in data.keys() - words.keys() - {yaml_lines.UNREADABLE}:
+                self.mistakes.add((*place, key), f"{key!r} is not a setting's name")
+            return words
         if data is not yaml_lines.UNREADABLE:
             example = EXAMPLES.get(str(place[0]), "{lr: 0.001, seed: 0}")
             self.mistakes.add(place, f"{place[0]} takes settings, as in {example}")

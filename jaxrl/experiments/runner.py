@@ -15,7 +15,7 @@ from typing import Protocol
 
 from jaxrl.errors import UserError
 from jaxrl.experiments.job import Job, State, Stop
-from jaxrl.experiments.live_table import Display
+from jaxrl.experiments.live_table import LiveTable
 from jaxrl.experiments.variant import Variant
 from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import directory
@@ -98,7 +98,7 @@ def run(
 def claimed(
     name: str, variants: Sequence[Variant], options: Options
 ) -> Iterator[list[Job]]:
-    """Keeps other runners out of a grid; refuses runs that must not be mixed."""
+    """Locks a grid, so that one process runs it; refuses runs with other settings."""
     with directory.locked(Path(options.out) / name):
         jobs = [Job.from_variant(variant) for variant in variants]
         if not options.overwrite:
@@ -107,9 +107,9 @@ def claimed(
 
 
 def _refuse_changed(jobs: Sequence[Job]) -> None:
-    """Refuses runs of other settings: results of two must not be taken for one."""
+    """Refuses runs with other settings, whose results must not be mixed."""
     faults = [
-        f"{job.variant.path} holds another run: {', '.join(job.changes)}"
+        f"{job.variant.path} holds a run with other settings: {', '.join(job.changes)}"
         for job in jobs
         if job.changes
     ]
@@ -119,7 +119,7 @@ def _refuse_changed(jobs: Sequence[Job]) -> None:
     if len(faults) == 1:
         raise UserError(f"{faults[0]}; {what.format('it')}")
     more = [f"and {len(faults) - SHOWN} more"] if len(faults) > SHOWN else []
-    head = f"{len(faults)} runs are of other settings; {what.format('them')}:"
+    head = f"{len(faults)} runs have other settings; {what.format('them')}:"
     raise UserError("\n  ".join([head, *faults[:SHOWN], *more]))
 
 
@@ -133,7 +133,7 @@ class JobTable:
         self._lines = [job.line() for job in jobs]
         self._read = 0.0  # when
         count = expected or len(jobs)
-        self._display = Display(name, self._lines, count) if options.screen else None
+        self._display = LiveTable(name, self._lines, count) if options.screen else None
 
     def add(self, job: Job) -> None:
         self.jobs.append(job)
@@ -198,7 +198,7 @@ class Runner:
             elif self._source and (why := self._source.should_stop(job)):
                 job.stop(why)
             job.poll(self._options.time_limit)
-            if job.state == "failed" and self._is_worth_another(job):
+            if job.state == "failed" and self._should_retry(job):
                 job.state = "waiting"
             elif job.state != "running" and self._source and not stopped:
                 self._source.report(job)
@@ -231,7 +231,7 @@ class Runner:
         self._table.add(job)
         return job
 
-    def _is_worth_another(self, job: Job) -> bool:
+    def _should_retry(self, job: Job) -> bool:
         assert job.process is not None
         refused = job.process.returncode == REFUSED
         return not refused and job.attempts <= self._options.retries

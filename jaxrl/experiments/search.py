@@ -68,7 +68,7 @@ def run(plan: SearchSpec, options: Options) -> SearchResult:
         search = Search(plan)
     if search.is_over:
         if options.screen:
-            print(f"{plan.name}: all {search.begun} trials are done already")
+            print(f"{plan.name}: all {search.started} trials are done already")
         return search.result()
     summary = runner.run(plan.name, [], options, search, plan.most)
     if summary.stopped_by and not search.has_result:
@@ -164,14 +164,14 @@ class Search:
     @property
     def is_over(self) -> bool:
         """Whether no trial is left."""
-        return not self._interrupted and self.begun >= self._plan.most
+        return not self._interrupted and self.started >= self._plan.most
 
     @property
     def has_result(self) -> bool:
         return bool(self._in_state("COMPLETE"))
 
     @property
-    def begun(self) -> int:
+    def started(self) -> int:
         """Trials that were started, on any machine; those enqueued do not count."""
         every = self._study.get_trials(deepcopy=False)
         return len(every) - len(self._in_state("WAITING"))
@@ -190,9 +190,9 @@ class Search:
         if self._interrupted:
             frozen = self._interrupted.pop(0)
             trial = self._optuna.trial.Trial(self._study, frozen._trial_id)
-        elif (begun := self.begun) < self._plan.most:
+        elif (started := self.started) < self._plan.most:
             if self._plan.sampler == "grid":
-                following = self._plan.combination(begun)
+                following = self._plan.combination(started)
                 self._study.enqueue_trial(following, skip_if_exists=True)
             trial = self._study.ask()
             trial.set_user_attr("where", self._where)

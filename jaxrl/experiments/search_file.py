@@ -150,12 +150,14 @@ class SearchSpec:
         own |= {} if self.trials is None else {"trials": self.trials}
         faults = [_fault(key, value) for key, value in own.items()]
         faults += [_space_fault(*pair, self.sampler) for pair in self.space.items()]
+        algos = values.known_algorithms([self.fixed.get("algo")])
+        given = [(key, [value]) for key, value in self.fixed.items()]
+        given += [(key, space.values) for key, space in self.space.items()]
+        faults += [values.fault(k, x, algos) for k, several in given for x in several]
         if wrong := [sentence for sentence in faults if sentence]:
-            raise UserError("; ".join(wrong))
+            raise UserError("; ".join(dict.fromkeys(wrong)))
         first = {key: space.values[0] for key, space in self.space.items()}
-        for key, space in self.space.items():
-            for value in space.values:
-                self.variant(0, first | {key: value})
+        self.variant(0, first)  # raises where settings do not go together
 
     def variant(self, number: int, chosen: Mapping[str, Any]) -> Variant:
         own = {key: values.converted(key, value) for key, value in chosen.items()}

@@ -9,7 +9,7 @@ import numpy as np
 import yaml
 
 from jaxrl.errors import UserError, differences
-from jaxrl.processes import mpirun
+from jaxrl.processes import threads
 from jaxrl.runs import directory, reading, spec
 from jaxrl.runs.spec import Run
 from jaxrl.settings.values import plain
@@ -40,7 +40,7 @@ class Variant:
         algo = str(whole["algo"])
         run = spec.make(algo, str(whole["env"]), own, preset)
         if not run.num_procs:  # auto; fixed here, so that a rerun finds the same
-            own["num_procs"] = whole["num_procs"] = mpirun.physical_cores()
+            own["num_procs"] = whole["num_procs"] = threads.physical_cores()
             run = spec.make(algo, str(whole["env"]), own, preset)
         return cls(run, whole)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxrl.logging.columns import RETURNS, Row
 from jaxrl.logging.live_line import LiveLine, Output, in_notebook
-from jaxrl.processes.mpirun import LIVE, size
+from jaxrl.processes.ranks import LIVE, size
 
 PERIOD = 0.1  # seconds between two updates of the live line
 

@@ -26,7 +26,7 @@ def normal(
 def fingerprint(batch: Transition) -> UInt32[Array, " batch"]:
     """A hash of each transition."""
     rows = [batch.obs, batch.action, batch.reward, batch.next_obs]
-    words = jnp.concatenate([_words(row) for row in rows], axis=1)  # [B, words]
+    words = jnp.concatenate([_row_words(row) for row in rows], axis=1)  # [B, words]
     return jax.vmap(digest)(words)
 
 
@@ -43,6 +43,12 @@ def _mix(words: UInt32[Array, " words"]) -> UInt32[Array, " words"]:
     return words ^ (words >> 16)
 
 
-def _words(x: jax.Array) -> UInt32[Array, "batch words"]:
-    real = x.reshape(len(x), -1).astype(float)
-    return jax.lax.bitcast_convert_type(real, jnp.uint32).reshape(len(x), -1)
+def _row_words(x: jax.Array) -> UInt32[Array, "batch words"]:
+    return as_words(x.astype(float)).reshape(len(x), -1)
+
+
+def as_words(x: jax.Array) -> UInt32[Array, " words"]:
+    """The bits of all values, in their order."""
+    if x.dtype.itemsize < 4:
+        return x.ravel().astype(jnp.uint32)
+    return jax.lax.bitcast_convert_type(x, jnp.uint32).ravel()

@@ -1,4 +1,4 @@
-"""Devices of this process that share each update, by pmap."""
+"""Splitting each update over the devices of this process, by pmap."""
 
 import contextlib
 import functools
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from jaxrl.maths.noise import digest
+from jaxrl.maths.noise import as_words, digest
 from jaxrl.parallel import mpi
 from jaxrl.types import Pmean, Tree
 
@@ -20,44 +20,45 @@ Learn = Callable[..., Any]  # (state, batch, pmean=...) -> (state, metrics)
 
 
 def set_up(count: int) -> None:
-    """So many devices, of which a CPU has as many as it is asked for in time."""
+    """Asks JAX for so many CPU devices, if it has not started yet."""
     if count > 1:
         with contextlib.suppress(RuntimeError):  # JAX has started already
             jax.config.update("jax_num_cpu_devices", count)
 
 
 class Devices:
-    """`count` of them, or with 0 as many as there are and can share `shares` evenly."""
+    """`count` devices, or with 0 as many as exist and divide `work` evenly."""
 
-    def __init__(self, count: int, shares: int, of_what: str) -> None:
+    def __init__(self, count: int, work: int, name: str) -> None:
         set_up(count)
-        there = jax.local_devices()
-        if count > len(there):
+        existing = jax.local_devices()
+        if count > len(existing):
             raise ValueError(
-                f"devices is {count}, but JAX has started with {len(there)}; on a CPU, "
-                f"set jax.config.update('jax_num_cpu_devices', {count}) before it does"
+                f"devices is {count}, but JAX has started with {len(existing)}; on a "
+                f"CPU, set jax.config.update('jax_num_cpu_devices', {count}) before "
+                "JAX starts"
             )
-        if count and shares % count:
+        if count and work % count:
             raise ValueError(
-                f"cannot split {of_what} of {shares} over {count} devices; make it a "
+                f"cannot split {name} of {work} over {count} devices; make it a "
                 f"multiple of {count}"
             )
-        dividing = [n for n in range(1, len(there) + 1) if shares % n == 0]
+        dividing = [n for n in range(1, len(existing) + 1) if work % n == 0]
         self.count = count or dividing[-1]
-        self._mesh = Mesh(np.array(there[: self.count]), (AXIS,))
+        self._mesh = Mesh(np.array(existing[: self.count]), (AXIS,))
 
     def compile(self, learn: Learn, state: Any, batch: Any, axis: int) -> Callable:
         """One program `(state, batch) -> (state, metrics, fingerprints)`.
 
-        It takes what `replicate` and `split` make of such a state and batch, and the
-        state is donated. Where several learn, each has a part of the batch and a state
-        of its own, the same as all others'; `fingerprints` tell whether it is.
+        Its arguments are what `replicate` and `split` return; the state is donated.
+        Each of several learners has a part of the batch and a copy of the state. The
+        `fingerprints` of the copies are equal as long as the copies are.
         """
-        shared = functools.partial(_shared, learn, self.count)
+        update = functools.partial(_update, learn, self.count)
         if self.count == 1:
-            return jax.jit(shared, donate_argnums=0).lower(state, batch).compile()
+            return jax.jit(update, donate_argnums=0).lower(state, batch).compile()
         program = jax.pmap(
-            shared,
+            update,
             AXIS,
             in_axes=(None, 0),
             out_axes=(None, 0, 0),
@@ -68,7 +69,7 @@ class Devices:
         return program.lower(state, self.split(empty, axis)).compile()
 
     def replicate(self, tree: Tree) -> Tree:
-        """The same on each device."""
+        """A copy on each device."""
         if self.count == 1:
             return tree
         return jax.device_put(tree, NamedSharding(self._mesh, PartitionSpec()))
@@ -86,17 +87,17 @@ class Devices:
         return np.moveaxis(x.reshape(shape), axis, 0)
 
     def single(self, tree: Tree) -> Tree:
-        """The first device's, for programs that need no other."""
+        """The first device's copy, for programs that use one device."""
         if self.count == 1:
             return tree
         return jax.tree.map(lambda x: x.addressable_shards[0].data, tree)
 
 
-def _shared(learn: Learn, count: int, state: Any, batch: Any) -> tuple[Any, Any, Any]:
-    alone = count * mpi.size() == 1
+def _update(learn: Learn, count: int, state: Any, batch: Any) -> tuple[Any, Any, Any]:
+    single = count * mpi.size() == 1
     pmean = mpi.ordered_pmean() if count == 1 else _pmean()
     state, metrics = learn(state, batch, pmean=pmean)
-    return state, metrics, None if alone else fingerprint(state)
+    return state, metrics, None if single else fingerprint(state)
 
 
 def _pmean() -> Pmean:
@@ -107,22 +108,20 @@ def _pmean() -> Pmean:
         tree = jax.lax.pmean(tree, AXIS)
         if mpi.size() == 1:
             return tree
-        # One device of a rank speaks; the others receive its answer by their sum.
-        speaks = jax.lax.axis_index(AXIS) == 0
-        silent = functools.partial(jax.tree.map, jnp.zeros_like)
-        return jax.lax.psum(jax.lax.cond(speaks, over_ranks, silent, tree), AXIS)
+        # One device of a rank calls MPI; the others get its result by a sum with zeros.
+        calls = jax.lax.axis_index(AXIS) == 0
+        zeros = functools.partial(jax.tree.map, jnp.zeros_like)
+        return jax.lax.psum(jax.lax.cond(calls, over_ranks, zeros, tree), AXIS)
 
     return pmean
 
 
 def fingerprint(tree: Any) -> jax.Array:
     """A number that one changed bit in any leaf changes."""
-    return digest(jnp.concatenate([_words(leaf) for leaf in jax.tree.leaves(tree)]))
+    leaves = jax.tree.leaves(tree)
+    return digest(jnp.concatenate([as_words(_plain(leaf)) for leaf in leaves]))
 
 
-def _words(leaf: jax.Array) -> jax.Array:
-    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        leaf = jax.random.key_data(leaf)
-    if leaf.dtype.itemsize < 4:
-        return leaf.ravel().astype(jnp.uint32)
-    return jax.lax.bitcast_convert_type(leaf, jnp.uint32).ravel()
+def _plain(leaf: jax.Array) -> jax.Array:
+    is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return jax.random.key_data(leaf) if is_key else leaf

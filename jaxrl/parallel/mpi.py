@@ -1,8 +1,7 @@
-"""What ranks say to one another, by MPI; in one process alone, nothing.
+"""Communication between ranks, by MPI; with one process, nothing is sent.
 
-Everything here is called by all ranks together, in the same order. MPI is imported with
-the first word that is said, because that starts it. Bytes and numbers are sent, never
-pickled objects.
+All ranks call these functions together, in the same order. MPI is imported at the first
+message, because importing it starts it. Bytes and numbers are sent, never pickles.
 """
 
 import contextlib
@@ -21,19 +20,19 @@ from jax.flatten_util import ravel_pytree
 
 from jaxrl.errors import UserError
 from jaxrl.logging.stats import Stats, merge
-from jaxrl.parallel.watchdog import Watchdog
-from jaxrl.processes import mpirun
-from jaxrl.processes.mpirun import rank as rank
-from jaxrl.processes.mpirun import size as size
+from jaxrl.parallel.watchdog import Watchdog, local_pids, process_id
+from jaxrl.processes import ranks
+from jaxrl.processes.ranks import rank as rank
+from jaxrl.processes.ranks import size as size
 from jaxrl.types import Pmean, Tree, identity
 
 
 class Communicators(NamedTuple):
-    """One for each thread that speaks, so that their words are not mixed up."""
+    """One for each thread that sends, so that their messages are not mixed up."""
 
     main: Any
     update: Any
-    watch: Any
+    watchdog: Any
 
 
 @functools.cache
@@ -52,37 +51,42 @@ def _communicators() -> Communicators:
             f"the launcher started {size()} processes, but MPI sees {world.size}: it "
             "is not of the MPI that mpi4py found (with Slurm, try srun --mpi=pmix)"
         )
-    mpirun.one_error_ends_all()
+    ranks.abort_on_uncaught_error()
     return Communicators(world, world.Dup(), world.Dup())
 
 
-# Told by a run of itself; scripts need not.
+# The training loop reports its progress; scripts need not.
 
-_watch: Watchdog | None = None
+_watchdog: Watchdog | None = None
 
 
 @contextlib.contextmanager
 def watchdog() -> Iterator[None]:
-    """While ranks learn together, none may stand still; they leave together."""
-    global _watch
+    """Ends all ranks if one dies or makes no progress; they leave it together."""
+    global _watchdog
     if size() == 1:
         yield
         return
-    _watch = Watchdog(_communicators().watch, lambda why: mpirun.end_all(1, why))
+    everyone = [m.decode() for m in allgather(process_id().encode())]
+    _watchdog = Watchdog(
+        _communicators().watchdog,
+        local_pids(everyone),
+        lambda reason: ranks.end_all(1, reason),
+    )
     yield
-    _watch.end()  # not after an error, which ends all
-    _watch = None
+    _watchdog.end()  # not after an error, which ends all
+    _watchdog = None
 
 
 def report_progress() -> None:
-    """Says that this rank goes on."""
-    if _watch:
-        _watch.report_progress()
+    """Tells the watchdog that this rank is making progress."""
+    if _watchdog:
+        _watchdog.report_progress()
 
 
 def paused() -> contextlib.AbstractContextManager[None]:
-    """Around what may take long."""
-    return _watch.paused() if _watch else contextlib.nullcontext()
+    """While this rank waits for others or does something of unknown duration."""
+    return _watchdog.paused() if _watchdog else contextlib.nullcontext()
 
 
 def _main() -> Any:
@@ -123,7 +127,7 @@ def allreduce_mean(tree: Tree) -> Tree:
 
 
 def statistics(values: Any) -> Stats:
-    """Size, mean, spread, least and greatest of the values of all ranks.
+    """Count, mean, deviation, minimum and maximum of the values of all ranks.
 
     A rank may have none.
     """
@@ -136,8 +140,8 @@ def reduce_stats(samples: Mapping[str, Stats]) -> dict[str, Stats]:
         return dict(samples)
     own = {name: dataclasses.astuple(stats) for name, stats in samples.items()}
     found: dict[str, Stats] = {}
-    for said in allgather(json.dumps(own).encode()):
-        for name, parts in json.loads(said).items():
+    for message in allgather(json.dumps(own).encode()):
+        for name, parts in json.loads(message).items():
             found[name] = merge(found.get(name, Stats()), Stats(*parts))
     return found
 
@@ -145,27 +149,28 @@ def reduce_stats(samples: Mapping[str, Stats]) -> dict[str, Stats]:
 # Bytes and rows
 
 
-def allgather(said: bytes) -> list[bytes]:
-    """What every rank said, by rank."""
+def allgather(message: bytes) -> list[bytes]:
+    """The messages of all ranks, by rank."""
     if size() == 1:
-        return [said]
+        return [message]
     lengths = np.zeros(size(), np.int64)
     with paused():
-        _main().Allgather(np.array([len(said)], np.int64), lengths)
+        _main().Allgather(np.array([len(message)], np.int64), lengths)
         everything = np.empty(lengths.sum(), np.uint8)
         _main().Allgatherv(
-            np.frombuffer(said, np.uint8), (everything, lengths.tolist())
+            np.frombuffer(message, np.uint8), (everything, lengths.tolist())
         )
     ends = np.cumsum(lengths)
     return [everything[end - n : end].tobytes() for n, end in zip(lengths, ends)]  # noqa: B905
 
 
-def bcast_bytes(said: bytes = b"") -> bytes:
-    """What rank 0 said, on every rank."""
+def bcast_bytes(message: bytes = b"") -> bytes:
+    """Rank 0's message, on every rank."""
     if size() == 1:
-        return said
-    length = int(_broadcast(np.int64(len(said))))
-    return _broadcast(np.frombuffer(said.ljust(length)[:length], np.uint8)).tobytes()
+        return message
+    length = int(_broadcast(np.int64(len(message))))
+    padded = message.ljust(length)[:length]
+    return _broadcast(np.frombuffer(padded, np.uint8)).tobytes()
 
 
 def bcast_int(value: int) -> int:
@@ -174,7 +179,7 @@ def bcast_int(value: int) -> int:
 
 
 def allreduce_max(*values: int) -> list[int]:
-    """Of each value the greatest over ranks."""
+    """The maximum of each value over ranks."""
     if size() == 1:
         return list(values)
     from mpi4py import MPI
@@ -257,9 +262,9 @@ def _allreduce(values: np.ndarray, mean: np.ndarray) -> None:
 
 
 def refuse_drift(fingerprints: np.ndarray, where: str) -> None:
-    """Refuses learners that are no longer the same; `fingerprints` [devices]."""
+    """Raises if the learners' parameters differ; `fingerprints` [devices]."""
     prints = np.ascontiguousarray(fingerprints, np.uint32)
-    everyone = [np.frombuffer(said, np.uint32) for said in allgather(prints.tobytes())]
+    everyone = [np.frombuffer(m, np.uint32) for m in allgather(prints.tobytes())]
     values, counts = np.unique(np.concatenate(everyone), return_counts=True)
     if len(values) == 1:
         return

@@ -1,15 +1,8 @@
-"""Processes that learn together, ranks: starting them, and being one of them.
-
-A launcher (mpirun or srun, typed by the user or started here) tells each process by the
-environment which of how many it is. All this is known without MPI and without JAX.
-"""
+"""Starting ranks with mpirun, passing signals on to them and saying how they ended."""
 
 import contextlib
-import ctypes
 import importlib.util
 import os
-import platform
-import re
 import shutil
 import signal
 import subprocess
@@ -17,24 +10,18 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import NoReturn
 
 from jaxrl.errors import UserError
+from jaxrl.processes import banners, ranks, records
+from jaxrl.processes import threads as thread_settings
+from jaxrl.processes.records import RankRecord
+from jaxrl.processes.signals import die_with_parent
 
-# Open MPI's, MPICH's and Slurm's words for the same things.
-SIZE = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
-RANK = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
-LOCAL_SIZE = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE")
-THREADS = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-VERBOSE = "--verbose-ranks"  # of the commands that start runs
-LIVE = "JAXRL_LIVE"  # whether what is printed ends on a terminal
-HEARD = "JAXRL_HEARD"  # host and file that name the signal which the launcher heard
-PASSED_ON = signal.SIGUSR1  # the one of our signals that mpirun hands on
-PR_SET_PDEATHSIG = 1
+PASSED_ON = signal.SIGUSR1  # the one of our signals that mpirun passes on to ranks
+START_SECONDS = 10.0  # within which rank 0 reports that it has started
+SHARED_MEMORY = "/dev/shm"
+SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
 # Open MPI's settings, by environment because other MPIs know no such options: several
 # jobs on one machine must not be bound to the same cores.
 OPEN_MPI = {
@@ -43,231 +30,159 @@ OPEN_MPI = {
     "OMPI_MCA_mpi_yield_when_idle": "1",
 }
 AS_ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
-# Seconds that the other ranks leave rank 0 to tell of an end; a refusal is all ranks',
-# and comes while they still start.
-MOURNING, REFUSAL = 1.0, 3.0
-
-
-def _told(names: Iterable[str], default: int) -> int:
-    words = (os.environ.get(name, "") for name in names)
-    return next((int(word) for word in words if word.isdecimal()), default)
-
-
-def size() -> int:
-    """How many processes a launcher started; 1 without one."""
-    return max(_told(SIZE, 1), 1)
-
-
-def rank() -> int:
-    """Which of them this is, from 0 on."""
-    return _told(RANK, 0) if size() > 1 else 0
-
-
-def environment_without_ranks() -> dict[str, str]:
-    """The environment of a process that a rank starts, and which is none itself."""
-    return {k: v for k, v in os.environ.items() if k not in (*SIZE, *RANK, *LOCAL_SIZE)}
-
-
-def physical_cores() -> int:
-    """Of those that this process may use; hyperthreads are no cores."""
-    usable = os.sched_getaffinity(0)
-    with contextlib.suppress(OSError, ValueError):
-        shared = {
-            Path(f"/sys/devices/system/cpu/cpu{n}/topology/thread_siblings_list")
-            .read_text()
-            .strip()
-            for n in usable
-        }
-        return max(len(shared), 1)
-    return len(usable)
-
-
-def fix_threads() -> None:
-    """XLA's results depend on its number of threads, so a run must fix it.
-
-    Ranks on one machine share its cores.
-    """
-    cores = len(os.sched_getaffinity(0))
-    if size() == 1:
-        os.environ.setdefault("NPROC", str(cores))
-        return
-    share = cores // max(_told(LOCAL_SIZE, 1), 1)
-    for name in THREADS:
-        os.environ.setdefault(name, str(max(share, 1)))
-
-
-def die_with_parent(parent: int = 0) -> None:
-    """Ends this process as soon as the one that started it is dead."""
-    if sys.platform != "linux":
-        return
-    # A run can be killed at any moment and lose nothing that a checkpoint holds.
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if parent and os.getppid() != parent:  # dead before the request was made
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-# Being a rank
-
-
-class Prefixed:
-    """A stream whose lines begin with the rank that wrote them."""
-
-    def __init__(self, stream: object, prefix: str) -> None:
-        self._stream, self._prefix, self._at_start = stream, prefix, True
-
-    def write(self, text: str) -> int:
-        for line in text.splitlines(keepends=True):
-            start = self._prefix if self._at_start else ""
-            self._stream.write(start + line)  # type: ignore[attr-defined]
-            self._at_start = line.endswith("\n")
-        return len(text)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._stream, name)
-
-
-def heard_by_all(own: signal.Signals) -> str:
-    """The signal that the user sent; a launcher passes on another in its place."""
-    host, _, file = os.environ.get(HEARD, "").partition(" ")
-    with contextlib.suppress(OSError):
-        return (host == platform.node() and Path(file).read_text()) or own.name
-    return own.name
-
-
-_stderr = 2  # where a rank that prints nothing else tells of its end
-_verbose = False
-
-
-def speaks() -> bool:
-    """Whether this rank prints."""
-    return _verbose or rank() == 0
-
-
-def join(verbose: bool) -> None:
-    """Becomes a rank: all but rank 0 are silent, or begin their lines with a prefix."""
-    global _stderr, _verbose
-    _verbose = verbose
-    if size() == 1:
-        return
-    die_with_parent()
-    one_error_ends_all()
-    if not rank():
-        return
-    if verbose:
-        sys.stdout = Prefixed(sys.stdout, f"[{rank()}] ")
-        sys.stderr = Prefixed(sys.stderr, f"[{rank()}] ")
-        return
-    _stderr = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
-
-
-def one_error_ends_all() -> None:
-    """Where nobody catches it; the other ranks would wait for ever."""
-    sys.excepthook = _end_all_for
-
-
-def _end_all_for(kind: type, error: BaseException, trace: TracebackType | None) -> None:
-    lines = traceback.format_exception(kind, error, trace)
-    end_all(1, f"jaxrl: this should not have happened\n{''.join(lines).rstrip()}")
-
-
-def end_all(code: int, why: str) -> NoReturn:
-    """Ends every rank with this code, and says why once.
-
-    What befell all is told by rank 0, which the others give the time to.
-    """
-    sys.stdout.flush()
-    if rank():
-        time.sleep(REFUSAL if code == 2 else MOURNING)
-        why = re.sub("^jaxrl: ", f"jaxrl: rank {rank()}: ", why)
-    with contextlib.suppress(OSError):
-        os.write(_stderr, f"{why}\n".encode())
-    if MPI := sys.modules.get("mpi4py.MPI"):
-        MPI.COMM_WORLD.Abort(code)
-    os._exit(code)  # before MPI was started, the launcher ends the others
-
-
-# Starting ranks
 
 
 class Launch:
-    """`jaxrl` with the same words in several processes, under mpirun."""
+    """One `jaxrl` command in several processes, under mpirun."""
 
-    def __init__(self, words: list[str], ranks: int, threads: int) -> None:
-        environment = environment_for(threads)
-        environment[LIVE] = str(int(sys.stdout.isatty()))
-        command = [mpirun(), "-n", str(ranks), sys.executable, "-m", "jaxrl", *words]
-        command += [VERBOSE] if _verbose else []
+    def __init__(self, words: list[str], size: int, threads: int) -> None:
+        command = [mpirun(), "-n", str(size), sys.executable, "-m", "jaxrl", *words]
+        command += [ranks.VERBOSE] if ranks.verbose() else []
+        self._directory = SessionDirectory()
+        self._records = self._directory.path / "ranks.jsonl"
+        self._records.touch()
+        self._stop: signal.Signals | None = None
+        self._stop_time, self._stop_sent = 0.0, False
+        self._banners: list[str] = []  # about the end
         launcher = os.getpid()
-        # Without a name of its own, so that not even a killed launcher leaves it.
-        self._heard = tempfile.TemporaryFile("w")  # noqa: SIM115
-        place = f"/proc/{launcher}/fd/{self._heard.fileno()}"
-        environment[HEARD] = f"{platform.node()} {place}"
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            env=environment,
+            env=environment_for(threads)
+            | self._directory.environment()
+            | {records.FILE: str(self._records)}
+            | {ranks.LIVE: str(int(sys.stdout.isatty()))},
             text=True,
             errors="replace",
             process_group=0,  # so that Ctrl-C comes from here, and once
             preexec_fn=lambda: die_with_parent(launcher),
         )
-        self._name = PASSED_ON.name
-        self._reader = threading.Thread(target=self._pass_on)
+        self._reader = threading.Thread(target=self._pass_on_stderr)
         self._reader.start()
 
-    def _pass_on(self) -> None:
+    def _pass_on_stderr(self) -> None:
         assert self._process.stderr is not None
-        for line in without_banners(self._process.stderr):
-            # A rank that had only begun to start dies of what was passed on.
-            line = line.replace(f"by {PASSED_ON.name};", f"by {self._name};")
-            print(line, end="", file=sys.stderr, flush=True)
+        for text, about_end in banners.separate(self._process.stderr):
+            if about_end:
+                self._banners.append(text)
+            else:
+                print(text, end="", file=sys.stderr, flush=True)
 
     def wait(self, seconds: float) -> int | None:
-        """The exit code, if it ends so soon."""
+        """The exit code, if it ends in this time."""
+        if self._stop and not self._stop_sent:
+            self._send_stop()
         try:
             code = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
         self._reader.join()
-        if code < 0 and not self._heard.tell():
-            name = _name_of(-code)
-            print(f"jaxrl: mpirun was killed by {name}; all end", file=sys.stderr)
-        self._heard.close()
+        if message := self._message(code):
+            print(message, file=sys.stderr)
+        self._directory.remove()
         return code if code >= 0 else 128 - code
 
-    def stop(self, heard: signal.Signals) -> None:
+    def stop(self, stop: signal.Signals) -> None:
         """Asks all ranks to save and end."""
-        self._name = heard.name
-        self._heard.write(heard.name)
-        self._heard.flush()
-        self._process.send_signal(PASSED_ON)
+        self._stop, self._stop_time = stop, time.monotonic()
+
+    def _send_stop(self) -> None:
+        """To rank 0, which shares it with the others; mpirun would send another one."""
+        assert self._stop
+        for record in records.read(self._records):
+            if record.rank == 0:
+                self._stop_sent = True
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(record.pid, self._stop)
+                return
+        if time.monotonic() - self._stop_time > START_SECONDS:  # it is on another host
+            self._stop_sent = True
+            self._process.send_signal(PASSED_ON)
 
     def kill(self) -> None:
         """The ranks die with mpirun."""
         self._process.kill()
         self._process.wait()
-        self._heard.close()
+        self._reader.join()
+        self._directory.remove()
+
+    def _message(self, code: int) -> str:
+        """How the ranks ended; empty after success or a stop that they report."""
+        reports = records.read(self._records)
+        if failed := [one for one in reports if one.state == "failed"]:
+            first = min(failed, key=lambda record: record.rank)
+            return ranks.sentence(first.rank, first.reason)
+        if code == 0 or any(one.state == "interrupted" for one in reports):
+            return ""
+        if code < 0:
+            name = banners.signal_name(-code)
+            return f"jaxrl: mpirun was killed by {name}; aborting all ranks"
+        end = next(filter(None, map(banners.parse, self._banners)), None)
+        stopped = self._stop is not None and code == 128 + self._stop
+        if stopped and not (end and end.state == "killed"):
+            return ""  # rank 0 handled the signal and has printed so
+        if end:
+            return f"jaxrl: {_describe(end)}; aborting all ranks"
+        unexplained = "".join(self._banners).strip()
+        return unexplained or f"jaxrl: mpirun ended with exit code {code}"
+
+
+def _describe(end: RankRecord) -> str:
+    ending = {
+        "killed": f"was killed by {end.signal}",
+        "exited": "exited without finalizing MPI",
+    }
+    failed = f"ended with exit code {end.exit_code}"
+    return f"rank {end.rank} on {end.host} {ending.get(end.state, failed)}"
+
+
+class SessionDirectory:
+    """Files of one launch: ours and Open MPI's, which leaves its own when killed.
+
+    A shell removes the directory if this process is killed: its input ends then.
+    """
+
+    def __init__(self) -> None:
+        usable = os.access(SHARED_MEMORY, os.W_OK | os.X_OK)
+        made = tempfile.mkdtemp("", "jaxrl-ranks-", SHARED_MEMORY if usable else None)
+        self.path = Path(made)
+        self._remover = subprocess.Popen(
+            ["sh", "-c", 'read -r _; sleep 1; rm -rf -- "$0"', made],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def environment(self) -> dict[str, str]:
+        """Tells Open MPI to use it; not in a cluster's job, which may span hosts."""
+        if any(name in os.environ for name in SCHEDULERS):
+            return {}
+        names = ("PRTE_MCA_prte_tmpdir_base", "OMPI_MCA_btl_sm_backing_directory")
+        return dict.fromkeys(names, str(self.path))
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._remover.kill()
+        self._remover.communicate()
 
 
 def environment_for(threads: int) -> dict[str, str]:
-    """Of mpirun, whose ranks have so many threads each."""
-    environment = os.environ | OPEN_MPI | dict.fromkeys(THREADS, str(threads))
+    """The environment of mpirun, for ranks of so many threads each."""
+    environment = os.environ | OPEN_MPI | thread_settings.environment(threads)
     if os.geteuid() == 0:
         environment |= dict.fromkeys(AS_ROOT, "1")
     return environment
 
 
 def mpirun() -> str:
-    """The one beside this Python, or the system's."""
-    beside = Path(sys.executable).parent / "mpirun"
-    found = str(beside) if beside.exists() else shutil.which("mpirun")
+    """The program next to this Python, or the system's."""
+    own = Path(sys.executable).parent / "mpirun"
+    found = str(own) if own.exists() else shutil.which("mpirun")
     if not found:
         raise UserError(
-            "several processes need mpirun, and there is none; pip install "
+            "several processes need mpirun, which is not installed; pip install "
             "'jaxrl[mpi]' brings Open MPI"
         )
     if importlib.util.find_spec("mpi4py") is None:
@@ -275,50 +190,3 @@ def mpirun() -> str:
             "several processes need mpi4py; install it with pip install mpi4py"
         )
     return found
-
-
-KILLED = re.compile(r"process rank (\d+) .* on node (\S+) exited on\s+signal (\d+)")
-GONE = re.compile(r"process rank (\d+) .* on node (\S+) exiting\s+improperly")
-LEFT = re.compile(r"@\d+,(\d+)\]\s+Exit code:\s+(\d+)")
-
-
-def without_banners(lines: Iterable[str]) -> Iterator[str]:
-    """All but Open MPI's banners; of these, which rank was killed or went away."""
-    banner: list[str] | None = None
-    told = False
-    # Some of its texts end in a NUL.
-    for line in filter(None, (line.replace("\0", "") for line in lines)):
-        if not re.fullmatch(r"-{60,}\s*", line):
-            if banner is None:
-                told = True
-                yield line
-            else:
-                banner.append(line)
-        elif banner is None:
-            banner = []
-        else:
-            yield from _heart_of("".join(banner), told)
-            banner = None
-    yield from banner or ()
-
-
-def _name_of(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"signal {number}"
-
-
-def _heart_of(banner: str, told: bool) -> Iterator[str]:
-    """What it says, in a line; nothing where the rank `told` why it ended itself."""
-    if found := KILLED.search(banner):
-        rank, node, number = found.groups()
-        name = _name_of(int(number))
-        yield f"jaxrl: rank {rank} on {node} was killed by {name}; all end\n"
-    elif found := GONE.search(banner):
-        yield f"jaxrl: rank {found[1]} on {found[2]} went without a word; all end\n"
-    elif found := LEFT.search(banner):
-        if not told and int(found[2]) < 128:  # 128 and more is a signal that all heard
-            yield f"jaxrl: rank {found[1]} ended with exit code {found[2]}; all end\n"
-    elif "prterun" not in banner and "MPI_ABORT" not in banner:
-        yield banner

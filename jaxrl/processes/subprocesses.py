@@ -1,4 +1,4 @@
-"""A run as a process of its own, which does not outlive the one that started it."""
+"""`jaxrl` commands as child processes that end with the process that started them."""
 
 import os
 import subprocess
@@ -6,7 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from jaxrl.processes import mpirun
+from jaxrl.processes import threads as thread_settings
+from jaxrl.processes.signals import die_with_parent
 
 RUNNER = "JAXRL_RUNNER"
 STATUS = "JAXRL_STATUS"  # the file in which it says how it ended
@@ -19,14 +20,14 @@ def start(
     threads: int = 1,
     launcher: Sequence[str] = (),
 ) -> subprocess.Popen:
-    """`jaxrl` with these words; what it prints is added to the file `output`.
+    """`jaxrl` with these arguments; its output is appended to the file `output`.
 
     At its end it writes to the file `status` how it ended.
 
     A `launcher`, such as `srun`, starts it on several machines and sees to its end.
     """
     # Runs side by side share the cores, so each has as many threads as it is given.
-    environment = os.environ | dict.fromkeys(mpirun.THREADS, str(threads))
+    environment = os.environ | thread_settings.environment(threads)
     environment[STATUS] = str(status.absolute())
     if not launcher:
         environment[RUNNER] = str(os.getpid())
@@ -44,4 +45,4 @@ def start(
 def die_with_the_runner() -> None:
     """In a run that a runner started: ends it as soon as that runner is dead."""
     if runner := os.environ.pop(RUNNER, ""):
-        mpirun.die_with_parent(int(runner))
+        die_with_parent(int(runner))

@@ -20,6 +20,7 @@ from jaxrl.errors import UserError
 from jaxrl.logging.columns import RETURNS, STEPS
 from jaxrl.policy import Policy
 from jaxrl.runs import status
+from jaxrl.runs.spec import total_steps
 from jaxrl.runs.status import State, Status
 from jaxrl.yaml_lines import parsed
 
@@ -136,18 +137,6 @@ def _step(model: Path) -> int | None:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return step if isinstance(step, int) else None
-
-
-def total_steps(steps: int, steps_per_epoch: int, epochs: int, on_policy: bool) -> int:
-    """Of a run with these settings: `steps`, or else so many epochs.
-
-    An on-policy run learns from whole epochs, so it fills its last one.
-    """
-    if not steps:
-        return steps_per_epoch * epochs
-    if on_policy and steps_per_epoch:
-        return -(-steps // steps_per_epoch) * steps_per_epoch
-    return steps
 
 
 def determining(config: Mapping[str, Any]) -> dict[str, Any]:

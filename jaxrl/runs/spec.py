@@ -16,7 +16,6 @@ from typing import Any, Literal
 from jaxrl import algos
 from jaxrl.algos import presets
 from jaxrl.errors import UserError, suggestion
-from jaxrl.runs.reading import total_steps
 from jaxrl.settings import Auto, Count, Size
 from jaxrl.settings.fields import Field, call, fields
 from jaxrl.settings.values import broken_rule, converted, plain
@@ -38,23 +37,23 @@ class Run:
     seed: Count = 0
     """Seed of every random draw."""
     steps: Count = 0
-    """Environment steps of all processes, on-policy whole epochs; 0 takes `epochs`."""
+    """Total environment steps, on-policy rounded up to whole epochs; 0: `epochs`."""
     exp_name: str = ""
-    """Name of the experiment; by default made of algorithm and environment."""
+    """Name of the experiment; by default the algorithm and the environment."""
     out: str = "runs"
     """Directory that holds the experiments."""
     env_kwargs: dict = dataclasses.field(default_factory=dict)
     """Keyword arguments of the environment, as in '{frame_skip: 2}'."""
     num_procs: Auto = 1
-    """Processes that learn together, by mpirun; 0 or auto for one a physical core."""
+    """Processes that learn together, by mpirun; 0 or auto: one per physical core."""
     devices: Auto = 0
-    """Devices of a process that share each update; 0 or auto for all that can."""
+    """Devices per process that share each update; 0 or auto: all that fit."""
     checkpoint_every: Count = 1
-    """Epochs between two checkpoints, more if they took over 2 % of the time; or 0."""
+    """Epochs between checkpoints, more if they take over 2 % of the time; 0: never."""
     keep: Size = 2
-    """Checkpoints kept, the newest ones."""
+    """Number of checkpoints kept, the newest ones."""
     keep_models: Count = 20
-    """Models kept under their step, evenly spread over the run; 0 keeps none."""
+    """Number of models kept by their step, evenly spread over the run."""
     video_every: Count = 0
     """Record a video every N epochs (0: never); training pauses meanwhile."""
     overwrite: bool = False
@@ -78,9 +77,9 @@ class Run:
         `keep_models` of the epochs do, evenly spread, of which one is the last.
         """
         epochs = -(-self.total_steps // self.data.steps_per_epoch)
-        kept = min(self.keep_models, epochs)
-        begins_next = epoch * kept // epochs > (epoch - 1) * kept // epochs
-        return self.records_video(epoch) or begins_next
+        count = min(self.keep_models, epochs)
+        kept, kept_before = (n * count // epochs for n in (epoch, epoch - 1))
+        return self.records_video(epoch) or kept > kept_before
 
     def records_video(self, epoch: int) -> bool:
         """Whether a video of this epoch's policy is recorded."""
@@ -94,6 +93,18 @@ class Setting(typing.NamedTuple):
     hint: Any
     default: Any
     help: str
+
+
+def total_steps(steps: int, steps_per_epoch: int, epochs: int, on_policy: bool) -> int:
+    """Of a run with these settings: `steps`, or else so many epochs.
+
+    An on-policy run learns from whole epochs, so it fills its last one.
+    """
+    if not steps:
+        return steps_per_epoch * epochs
+    if on_policy and steps_per_epoch:
+        return -(-steps // steps_per_epoch) * steps_per_epoch
+    return steps
 
 
 OWN = tuple(fields(__name__, "Run"))

@@ -28,7 +28,7 @@ def save(policy: Policy, path: Path) -> None:
 
 
 class Graph:
-    """Operations in order; each one's output is named by its number."""
+    """Operations in order; the name of an output is its operator and number."""
 
     def __init__(self, helper: Any) -> None:
         self._helper = helper
@@ -36,7 +36,7 @@ class Graph:
         self._constants: list[Any] = []
 
     def add(self, operator: str, *inputs: "str | np.ndarray", **settings: Any) -> str:
-        """The name of what `operator` makes of named values and constants."""
+        """Applies `operator` to names and constants; returns its output's name."""
         names = [x if isinstance(x, str) else self._constant(x) for x in inputs]
         output = f"{operator}_{len(self._nodes)}"
         node = self._helper.make_node(operator, names, [output], **settings)
@@ -51,7 +51,7 @@ class Graph:
         return name
 
     def model(self, policy: Policy, output: str) -> Any:
-        """The whole, with `output` as the action."""
+        """The ONNX model, with `output` as the action."""
         make, kinds = self._helper, self._helper.np_dtype_to_tensor_dtype
         discrete = policy.head == "categorical"
         kind = kinds(np.dtype(np.int64 if discrete else np.float32))
@@ -68,7 +68,7 @@ class Graph:
 
 
 def _features(graph: Graph, policy: Policy) -> str:
-    """What the last hidden layer gives for the whitened observation."""
+    """The last hidden layer's output for the normalized observation."""
     x = "obs"
     if policy.mean is not None and policy.std is not None:
         x = graph.add("Div", graph.add("Sub", x, policy.mean), policy.std)
@@ -95,7 +95,7 @@ def _action(graph: Graph, policy: Policy, x: str) -> str:
         )
         start = getattr(policy.action, "start", 0)
         return graph.add("Add", best, np.array(start, np.int64))
-    if policy.head == "tanh_gaussian":  # the second half would be the deviations
+    if policy.head == "tanh_gaussian":  # the second half is the log standard deviations
         half = weight.shape[1] // 2
         weight, bias = np.ascontiguousarray(weight[:, :half]), bias[:half]
     x = graph.add("Gemm", x, weight, bias)
@@ -104,7 +104,7 @@ def _action(graph: Graph, policy: Policy, x: str) -> str:
 
 
 def _scaled(graph: Graph, space: Box, x: str) -> str:
-    """As `Box.scale`: its values for 0 and 1 say what it adds and multiplies."""
+    """`Box.scale` as a graph: its values at 0 and 1 give offset and factor."""
     low, high = (np.array(bound, np.float32) for bound in (space.low, space.high))
     centre = space.scale(np.zeros(space.size, np.float32))
     reach = space.scale(np.ones(space.size, np.float32)) - centre

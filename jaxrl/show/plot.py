@@ -8,10 +8,10 @@ from jaxrl.errors import UserError
 from jaxrl.show.curves import Curve, Panel, View
 
 SUFFIXES = (".png", ".svg", ".pdf")
-# Okabe and Ito's colours, which the colour-blind tell apart, without their yellow.
+# Okabe and Ito's colours for the colour-blind, without their yellow.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", ":", "-.")  # when the colours are used up
-STYLE = {
+STYLE: Any = {  # matplotlib's rcParams
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -52,8 +52,9 @@ Styles = dict[str, tuple[str, str]]  # colour and dash by label
 
 
 def save(path: Path, size: Size, drawing: Drawing) -> None:
-    """Writes the picture, in the format that the name ends in."""
-    matplotlib = _matplotlib()
+    """Writes the picture in the format of the suffix."""
+    import matplotlib.figure
+
     with matplotlib.rc_context(STYLE):
         figure = matplotlib.figure.Figure(size, layout="constrained")
         drawing(figure)
@@ -61,37 +62,26 @@ def save(path: Path, size: Size, drawing: Drawing) -> None:
 
 
 def show(size: Size, drawing: Drawing) -> None:
-    """Opens a window, until it is closed."""
-    matplotlib = _matplotlib()
+    """Opens a window and waits until it is closed."""
     import matplotlib.pyplot as plt
 
     if plt.get_backend().lower() == "agg":
         raise UserError("there is no display for --show; write a file with -o")
-    with matplotlib.rc_context(STYLE):
+    with plt.rc_context(STYLE):
         figure = plt.figure(figsize=size, layout="constrained")
         drawing(figure)
         plt.show()
 
 
-def _matplotlib() -> Any:
-    try:
-        import matplotlib.figure
-    except ImportError:
-        raise UserError(
-            "plotting needs matplotlib; install it with pip install 'jaxrl[plot]'"
-        ) from None
-    return matplotlib
-
-
-def _columns(panels: Sequence[Panel]) -> int:
-    """A row for each column of the log, if there are environments to fill it."""
+def _grid_columns(panels: Sequence[Panel]) -> int:
+    """One per environment if several columns of the log are drawn, else up to three."""
     facets = len({panel.title for panel in panels})
     return facets if 1 < facets < len(panels) else min(3, len(panels))
 
 
-def size(panels: Sequence[Panel]) -> Size:
-    """Of the figure, in inches."""
-    columns = _columns(panels)
+def figure_size(panels: Sequence[Panel]) -> Size:
+    """Width and height in inches."""
+    columns = _grid_columns(panels)
     rows = -(-len(panels) // columns)
     labels = {curve.label for panel in panels for curve in panel.curves}
     return max(6.4, 4.4 * columns), 3.4 * rows + 0.9 + 0.1 * len(labels)
@@ -100,11 +90,11 @@ def size(panels: Sequence[Panel]) -> Size:
 def draw(
     figure: Any, panels: Sequence[Panel], references: Sequence[list[Curve]], view: View
 ) -> None:
-    """Every panel, and below them one legend for all."""
+    """Draws every panel, and one legend below them."""
     figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
-    columns = _columns(panels)
+    columns = _grid_columns(panels)
     axes = figure.subplots(-(-len(panels) // columns), columns, squeeze=False).ravel()
-    styles = looks([curve.label for panel in panels for curve in panel.curves])
+    styles = line_styles([curve.label for panel in panels for curve in panel.curves])
     for axis, panel, reference in zip(axes, panels, references, strict=False):
         _draw_panel(axis, panel, reference, view, styles)
     _draw_titles(figure, axes, panels)
@@ -118,7 +108,7 @@ def draw(
     shown += [curve for reference in references for curve in reference]
     figure.legend(
         handles.values(),
-        [_counted(label, shown) for label in handles],
+        [_with_run_count(label, shown) for label in handles],
         loc="outside lower center",
         ncols=min(columns + 1, len(handles)),
         title=_caption(panels, references, view),
@@ -128,7 +118,7 @@ def draw(
 
 
 def _draw_titles(figure: Any, axes: Sequence[Any], panels: Sequence[Panel]) -> None:
-    """Each once: over the first of its panels, or over all."""
+    """Draws each title once: over the first of its panels, or over all."""
     titles = list(dict.fromkeys(panel.title for panel in panels))
     if len(titles) == 1 < len(panels):
         figure.suptitle(titles[0], fontsize=STYLE["axes.titlesize"])
@@ -137,15 +127,15 @@ def _draw_titles(figure: Any, axes: Sequence[Any], panels: Sequence[Panel]) -> N
         axis.set_title(title)
 
 
-def _counted(label: str, curves: Sequence[Curve]) -> str:
-    """A label with its number of runs, from the least to the most in any panel."""
+def _with_run_count(label: str, curves: Sequence[Curve]) -> str:
+    """A label with its number of runs, a range where panels differ."""
     counts = sorted({curve.runs for curve in curves if curve.label == label})
     if counts == [1]:
         return label
     return f"{label} ({'-'.join(map(str, {counts[0]: 0, counts[-1]: 0}))} runs)"
 
 
-def looks(labels: Sequence[str]) -> Styles:
+def line_styles(labels: Sequence[str]) -> Styles:
     """Colour and dash of each label, the same in all panels."""
     return {
         label: (COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)])
@@ -169,14 +159,14 @@ def _draw_panel(
         _draw_curve(axis, curve, colour_of[curve.algo], "--", 0.08)
     axis.set_xlabel(LABELS.get(view.x, view.x))
     axis.set_ylabel(LABELS.get(panel.y, panel.y))
-    axis.xaxis.set_major_formatter(lambda value, _: shortly(value))
+    axis.xaxis.set_major_formatter(lambda value, _: short_number(value))
     axis.locator_params(axis="x", nbins=6)
     axis.margins(x=0.01)
     axis.set_xlim(left=0)
 
 
 def _draw_curve(axis: Any, curve: Curve, colour: str, dash: str, alpha: float) -> None:
-    marker = "o" if len(curve.x) == 1 else None  # a line of one point would not show
+    marker = "o" if len(curve.x) == 1 else None  # a line of one point is invisible
     axis.plot(curve.x, curve.y, dash, color=colour, label=curve.label, marker=marker)
     if (curve.low < curve.high).any():
         band = (curve.x, curve.low, curve.high)
@@ -193,8 +183,8 @@ def _caption(
     return "; ".join(words)
 
 
-def shortly(number: float) -> str:
-    """250k, 1.5M: a number as axes show it."""
+def short_number(number: float) -> str:
+    """With a unit, for axes: 250k, 1.5M."""
     for size, unit in (1e9, "G"), (1e6, "M"), (1e3, "k"):
         if abs(number) >= size:
             return f"{number / size:g}{unit}"

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from jaxrl.show import suite
-from jaxrl.show.plot import Styles, looks
-from jaxrl.show.suite import AGGREGATES, LEVELS, Estimate, Suite
+from jaxrl.show.plot import Styles, line_styles
+from jaxrl.show.suite import AGGREGATES, LEVELS, ScoreInterval, Suite
 
 SCORE = "normalised score"
 CAPTION = (
@@ -16,7 +16,7 @@ CAPTION = (
 )
 
 
-def size(found: Suite) -> tuple[float, float]:
+def figure_size(found: Suite) -> tuple[float, float]:
     count = len(found.scores)
     return 13.5, max(4.2, 2.2 + 0.25 * count * (count - 1) / 2)
 
@@ -25,7 +25,7 @@ def draw(figure: Any, found: Suite) -> None:
     """Three panels and one legend for all."""
     left, middle, right = figure.subplots(1, 3, width_ratios=[1, 1.2, 1])
     figure.get_layout_engine().set(w_pad=0.15, h_pad=0.1)
-    styles = looks(list(found.scores))
+    styles = line_styles(list(found.scores))
     _draw_aggregates(left, found, styles)
     _draw_profiles(middle, found, styles)
     _draw_improvements(right, found)
@@ -54,7 +54,7 @@ def _draw_aggregates(axis: Any, found: Suite, styles: Styles) -> None:
     axis.set_title(f"over {count} {'environment' if count == 1 else 'environments'}")
 
 
-def _draw_interval(axis: Any, one: Estimate, y: float, colour: str) -> None:
+def _draw_interval(axis: Any, one: ScoreInterval, y: float, colour: str) -> None:
     axis.plot([one.low, one.high], [y, y], color=colour, linewidth=6, alpha=0.35)
     axis.plot(one.value, y, "o", color=colour)
 
@@ -74,10 +74,10 @@ def _draw_profiles(axis: Any, found: Suite, styles: Styles) -> None:
 
 
 def _draw_improvements(axis: Any, found: Suite) -> None:
-    duels = suite.pairs(found)
-    for i, one in enumerate(duels.values()):
+    pairs = suite.improvements(found)
+    for i, one in enumerate(pairs.values()):
         _draw_interval(axis, one, -i, "#666666")
-    names = [f"{ours} > {theirs}" for ours, theirs in duels]
+    names = [f"{ours} > {theirs}" for ours, theirs in pairs]
     axis.set_yticks(-np.arange(len(names)), names)
     axis.axvline(0.5, color="#888888", linewidth=1, linestyle=":")
     axis.set_xlim(0, 1)

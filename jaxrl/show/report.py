@@ -1,12 +1,6 @@
-"""What a report tells of runs, as data for its page.
-
-A curve is one column of one run. Each number of it is a float32 rounded to three
-bytes (more than four digits), which base64 turns into four characters; equal curves,
-such as the steps of runs alike, are kept once.
-"""
+"""The data of a report's page: runs, settings, curves, machines and videos."""
 
 import base64
-import dataclasses
 import datetime
 import itertools
 import math
@@ -24,54 +18,53 @@ from jaxrl.errors import UserError
 from jaxrl.runs import failures, reading
 from jaxrl.runs.overview import glance
 from jaxrl.runs.reading import Record
-from jaxrl.show import curves, plot
+from jaxrl.show import plot, selection
+from jaxrl.show.packing import PackedCurves, UniqueList
 
 SUFFIXES = (".mp4", ".webm", ".gif")
-EMBEDDED = 1_000_000  # bytes of videos that the page holds itself; more are linked
-NUMBERS = 800_000  # of all curves together, four bytes each
-LARGEST = 2**53  # beyond it JavaScript skips whole numbers
-LONGEST = 300  # characters of a setting
-MOST, LEAST = 400, 2  # points of a curve: what a screen shows, and what is a line
+MAX_EMBEDDED = 1_000_000  # bytes of videos inside the page; more are linked
+MAX_NUMBER = 2**53  # beyond it JavaScript cannot represent every whole number
+MAX_TEXT = 300  # characters of a setting
 
 
-class Lost(NamedTuple):
-    """A run of which there is nothing to show but why."""
+class FailedRun(NamedTuple):
+    """A run without data: only its state and the cause are shown."""
 
     path: Path
     state: str
     cause: str
 
 
-class Found(NamedTuple):
+class ReportRuns(NamedTuple):
     """Runs that can be read, and those that cannot."""
 
     title: str
     runs: list[Record]
-    damaged: list[Lost]
-    failed_to_start: list[Lost]
+    damaged: list[FailedRun]
+    failed_to_start: list[FailedRun]
 
 
-def gathered(patterns: Sequence[str]) -> Found:
+def collect_runs(patterns: Sequence[str]) -> ReportRuns:
     """The runs at or under what paths and globs name."""
     runs, damaged = [], []
     directories = reading.directories(patterns)
     for path in directories:
         try:
             run = reading.record(path)
-            _ = run.progress  # refuses a damaged one
+            _ = run.progress  # raises if it is damaged
             runs.append(run)
         except UserError as error:
-            damaged.append(Lost(path, "damaged", str(error)))
+            damaged.append(FailedRun(path, "damaged", str(error)))
     if not runs:
         raise UserError(damaged[0].cause)
     roots = [Path(pattern) for pattern in patterns if os.path.isdir(pattern)]
     absent = [
-        Lost(path, "failed", failures.failure_reason(path))
+        FailedRun(path, "failed", failures.failure_reason(path))
         for path in failures.failed_to_start(roots)
     ]
     if not any(run.progress or run.state == "failed" for run in runs) and not absent:
-        curves.with_data(runs)  # says so
-    return Found(_title(patterns, directories), runs, damaged, absent)
+        selection.split_by_data(runs)  # raises with the reason
+    return ReportRuns(_title(patterns, directories), runs, damaged, absent)
 
 
 def _title(patterns: Sequence[str], directories: Sequence[Path]) -> str:
@@ -82,18 +75,18 @@ def _title(patterns: Sequence[str], directories: Sequence[Path]) -> str:
     )
 
 
-def content(found: Found, beside: Path) -> dict[str, Any]:
-    """All that the page shows; it is to be written into the directory `beside`."""
+def page_data(found: ReportRuns, folder: Path) -> dict[str, Any]:
+    """All that the page shows; `folder` is where the page will be written."""
     runs = found.runs
     settings = [_settings(run) for run in runs]
-    differing, common = compared(settings)
-    store = Curves(runs)
-    machines = Distinct()
-    films = _films(runs, beside)
+    differing, common = compare_settings(settings)
+    store = PackedCurves(runs)
+    machines = UniqueList()
+    videos = _videos(runs, folder)
     rows = [
         _row(run)
         | {"settings": {key: own[key] for key in differing if key in own}}
-        | {"curves": store.add(run), "videos": films[run.path]}
+        | {"curves": store.add(run), "videos": videos[run.path]}
         | {"machine": machines.add(_machine(run))}
         for run, own in zip(runs, settings, strict=True)
     ]
@@ -108,7 +101,7 @@ def content(found: Found, beside: Path) -> dict[str, Any]:
         "columns": store.columns,
         "thinned": [store.points, store.longest],
         "machines": machines.items,
-        "runs": rows + [_lost(one) for one in (*found.damaged, *found.failed_to_start)],
+        "runs": rows + list(map(_failed_row, found.damaged + found.failed_to_start)),
         "curves": store.texts,
     }
 
@@ -121,7 +114,7 @@ def _row(run: Record) -> dict[str, Any]:
     ended = seen.state in ("failed", "interrupted")
     cause = failures.failure_reason(run.path) if ended else ""
     seconds = _latest(run, "Time")
-    return _lost(Lost(run.path, seen.state, cause)) | {
+    return _failed_row(FailedRun(run.path, seen.state, cause)) | {
         "group": str(run.config["exp_name"]),
         "env": str(run.config["env"]),
         "taken": seen.steps,
@@ -133,7 +126,7 @@ def _row(run: Record) -> dict[str, Any]:
     }
 
 
-def _lost(one: Lost) -> dict[str, Any]:
+def _failed_row(one: FailedRun) -> dict[str, Any]:
     return {
         "name": one.path.name,
         "path": str(one.path),
@@ -153,30 +146,30 @@ def _finite(value: float | None) -> float | None:
 
 
 def _machine(run: Record) -> dict[str, Any]:
-    """What it ran on, in words."""
+    """The hardware it ran on, as text and numbers."""
     known = run.config.get("machine")
     machine = known if isinstance(known, dict) else {}
-    return {str(key): _plain(value) for key, value in machine.items() if value}
+    return {str(key): _json_value(value) for key, value in machine.items() if value}
 
 
 # Settings
 
 
 def _settings(run: Record) -> dict[str, Any]:
-    """By name; of a mapping, such as `env_kwargs`, each part."""
+    """By name; mappings such as `env_kwargs` are flattened to `name:key`."""
     found: dict[str, Any] = {}
     for key, value in reading.determining(run.config).items():
         if isinstance(value, dict):
-            found |= {f"{key}:{part}": _plain(x) for part, x in value.items()}
+            found |= {f"{key}:{part}": _json_value(x) for part, x in value.items()}
         elif value is not None:
-            found[str(key)] = _plain(value)
+            found[str(key)] = _json_value(value)
     return found
 
 
-def compared(
+def compare_settings(
     settings: Sequence[dict[str, Any]],
 ) -> tuple[list[str], dict[str, Any]]:
-    """The names of settings that differ among runs that have them, and the others."""
+    """The names of settings that differ between runs, and the values of the others."""
     names = dict.fromkeys(itertools.chain(*settings))
     values = {
         name: {repr(own[name]): own[name] for own in settings if name in own}
@@ -187,13 +180,13 @@ def compared(
     return differing, {k: x for k, x in same.items() if k not in differing}
 
 
-def _plain(value: Any) -> Any:
-    """A number that JavaScript knows as it is, anything else in words."""
+def _json_value(value: Any) -> Any:
+    """A number that JavaScript represents exactly; anything else as text."""
     real = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if real and abs(value) < LARGEST else _in_words(value)[:LONGEST]
+    return value if real and abs(value) < MAX_NUMBER else _as_text(value)[:MAX_TEXT]
 
 
-def _in_words(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     if isinstance(value, dict):
@@ -201,76 +194,14 @@ def _in_words(value: Any) -> str:
     return str(value)
 
 
-# Curves
-
-
-@dataclasses.dataclass
-class Distinct:
-    """Things in order, equal ones once."""
-
-    items: list[Any] = dataclasses.field(default_factory=list)
-    _places: dict[str, int] = dataclasses.field(default_factory=dict)
-
-    def add(self, item: Any) -> int:
-        """Where it is."""
-        place = self._places.setdefault(repr(item), len(self.items))
-        if place == len(self.items):
-            self.items.append(item)
-        return place
-
-
-class Curves:
-    """The columns of all runs, thinned until together they are not too many."""
-
-    def __init__(self, runs: Sequence[Record]) -> None:
-        names = dict.fromkeys(name for run in runs for name in run.progress)
-        width = sum(len(run.progress) for run in runs)
-        self.columns = [curves.PERFORMANCE, *names]
-        self.longest = max(map(_epochs, runs))
-        self.points = max(min(NUMBERS // max(width, 1), MOST), LEAST)
-        self._texts = Distinct()
-
-    @property
-    def texts(self) -> list[str]:
-        return self._texts.items
-
-    def add(self, run: Record) -> list[int]:
-        """Where each of `columns` is; -1 for one that the run lacks."""
-        rows = _evenly(_epochs(run), self.points)
-        progress = run.progress | {curves.PERFORMANCE: reading.returns(run.progress)}
-        return [
-            self._texts.add(packed(progress[name][rows]))
-            if len(progress.get(name, ()))
-            else -1
-            for name in self.columns
-        ]
-
-
-def _epochs(run: Record) -> int:
-    return len(next(iter(run.progress.values()), ()))
-
-
-def _evenly(count: int, points: int) -> np.ndarray:
-    """So many of `count` rows, the first and the last among them."""
-    return np.unique(np.linspace(0, max(count - 1, 0), points).round().astype(int))
-
-
-def packed(values: np.ndarray) -> str:
-    """The upper three bytes of each float32, rounded."""
-    with np.errstate(over="ignore"):
-        bits = values.astype(np.float32).view(np.uint32) + np.uint32(0x80)
-    octets = bits.astype(">u4").view(np.uint8).reshape(-1, 4)
-    return base64.b64encode(octets[:, :3].tobytes()).decode()
-
-
 # Videos
 
 
-def _films(runs: Iterable[Record], beside: Path) -> dict[Path, list[dict[str, str]]]:
-    """Those in the runs' directories; inside the page where all are small."""
+def _videos(runs: Iterable[Record], folder: Path) -> dict[Path, list[dict[str, str]]]:
+    """Those in each run's directory; embedded in the page if all are small."""
     files = {run.path: _video_files(run.path) for run in runs}
     size = sum(file.stat().st_size for file in itertools.chain(*files.values()))
-    source = _embedded if size < EMBEDDED else lambda file: _linked(file, beside)
+    source = _embedded if size < MAX_EMBEDDED else lambda file: _linked(file, folder)
     return {
         path: [{"name": file.name, "source": source(file)} for file in found]
         for path, found in files.items()
@@ -287,6 +218,6 @@ def _embedded(file: Path) -> str:
     return f"data:{kind};base64,{base64.b64encode(file.read_bytes()).decode()}"
 
 
-def _linked(file: Path, beside: Path) -> str:
-    path = os.path.relpath(file.absolute(), beside)
+def _linked(file: Path, folder: Path) -> str:
+    path = os.path.relpath(file.absolute(), folder)
     return urllib.parse.quote(path)

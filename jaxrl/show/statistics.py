@@ -1,22 +1,22 @@
 """Statistics over seeds, as curves [n, ...] along their first axis.
 
 iqm        the mean of the middle half (Agarwal et al., 2021, arXiv:2108.13264)
-bootstrap  percentiles of an estimate over samples drawn anew, with replacement
+bootstrap  percentiles of an estimate over samples drawn with replacement
 """
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-Estimate = Callable[[np.ndarray], np.ndarray]
+Estimator = Callable[[np.ndarray], np.ndarray]
 
 DRAWS = 1000
 LEVEL = 0.95
-POINTS = 1000  # of a curve; more than a picture can show
+POINTS = 1000  # per curve; more than a picture can show
 
 
 def iqm(values: np.ndarray) -> np.ndarray:
-    """The mean of what remains when a quarter, rounded down, is cut at either end."""
+    """The mean without the lowest and highest quarter, each rounded down."""
     cut = len(values) // 4
     return np.sort(values, axis=0)[cut : len(values) - cut].mean(axis=0)
 
@@ -29,11 +29,11 @@ def median(values: np.ndarray) -> np.ndarray:
     return np.median(values, axis=0)
 
 
-ESTIMATES: dict[str, Estimate] = {"mean": mean, "median": median, "iqm": iqm}
+ESTIMATORS: dict[str, Estimator] = {"mean": mean, "median": median, "iqm": iqm}
 
 
-def bootstrap(values: np.ndarray, estimate: Estimate) -> tuple[np.ndarray, np.ndarray]:
-    """The ends of a 95 % interval of `estimate`, the same ones every time."""
+def bootstrap(values: np.ndarray, estimate: Estimator) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of a 95 % interval of `estimate`, drawn with a fixed seed."""
     rng = np.random.default_rng(0)
     picks = rng.integers(len(values), size=(DRAWS, len(values)))
     estimates = np.stack([estimate(values[pick]) for pick in picks])
@@ -41,16 +41,16 @@ def bootstrap(values: np.ndarray, estimate: Estimate) -> tuple[np.ndarray, np.nd
     return low, high
 
 
-Of = Callable[[Sequence[np.ndarray]], np.ndarray]
+MultiSampleEstimator = Callable[[Sequence[np.ndarray]], np.ndarray]
 
 
-def stratified(
-    samples: Sequence[np.ndarray], estimate: Of
+def stratified_bootstrap(
+    samples: Sequence[np.ndarray], estimate: MultiSampleEstimator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The ends of a 95 % interval of an estimate of several samples together.
+    """The ends of a 95 % interval of an estimate over several samples.
 
-    `estimate` takes them all with draws as their first axis, and each is drawn anew
-    from itself alone, so that none counts more in one draw than in another.
+    `estimate` takes all of them with draws as their first axis. Each sample is redrawn
+    from itself alone, so its size is the same in every draw.
     """
     rng = np.random.default_rng(0)
     drawn = [x[rng.integers(len(x), size=(DRAWS, len(x)))] for x in samples]
@@ -59,7 +59,7 @@ def stratified(
 
 
 def band(
-    values: np.ndarray, kind: str, estimate: Estimate
+    values: np.ndarray, kind: str, estimate: Estimator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper edge: ci, sd (about the mean) or minmax."""
     if kind == "ci":
@@ -83,7 +83,7 @@ def on_common_grid(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The (x, y) curves at the same x, between their latest start and earliest end.
 
-    Where all have the same x it is that, and nothing is interpolated.
+    Nothing is interpolated where all have the same x.
     """
     start, end = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
     every = np.unique(np.concatenate([x for x, _ in curves]))

@@ -1,4 +1,4 @@
-"""Films an agent: gymnasium's pictures, with the return and the step drawn in."""
+"""Records an agent: gymnasium's pictures, with the return and the step drawn in."""
 
 import json
 import math
@@ -18,41 +18,41 @@ from jaxrl.evaluation import Act, EpisodeStep, play
 from jaxrl.show import agent
 
 SUFFIXES = (".mp4", ".gif")
-FASTEST = {".mp4": 60, ".gif": 25}  # pictures a second that players show
+MAX_FPS = {".mp4": 60, ".gif": 25}  # pictures a second that players show
 
-LIBRARIES = ("egl", "osmesa")  # OpenGL without a display, the quicker one first
+LIBRARIES = ("egl", "osmesa")  # OpenGL without a display, the faster one first
 PROBE = "import mujoco; mujoco.GLContext(8, 8).make_current()"
 
-# A small GIF with colours of its own; without dithering it would be larger.
-SECONDS = 20
-SMALL = "fps=10,scale=240:-2,split[a][b];[a]palettegen[c];"
-SMALL += "[b][c]paletteuse=dither=bayer:bayer_scale=5"
+# A small GIF with its own palette; Bayer dithering compresses better than the default.
+PREVIEW_SECONDS = 20
+PREVIEW_FILTER = "fps=10,scale=240:-2,split[a][b];[a]palettegen[c];"
+PREVIEW_FILTER += "[b][c]paletteuse=dither=bayer:bayer_scale=5"
 
 
-def drawing(env_id: str) -> dict[str, Any]:
-    """The arguments with which the environment draws without a display."""
+def render_kwargs(env_id: str) -> dict[str, Any]:
+    """Arguments of the environment that make it draw without a display."""
     if not envs.is_mujoco(env_id):
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
-        if sys.platform == "linux":  # for a user's own environment in MuJoCo
+        if sys.platform == "linux":  # for a user's own MuJoCo environment
             os.environ.setdefault("MUJOCO_GL", LIBRARIES[0])
         return {"render_mode": "rgb_array"}
     choose_opengl()
-    # The camera that follows the body; where a model has none, it changes nothing.
+    # The camera that follows the body; ignored by models without one.
     return {"render_mode": "rgb_array", "camera_name": "track"}
 
 
 def choose_opengl() -> None:
     """Sets MUJOCO_GL to what works without a display, unless the user has set it.
 
-    Tried in processes of their own, because MuJoCo chooses once, when it is imported.
+    Each is tried in a subprocess, because MuJoCo chooses once, when it is imported.
     """
     if sys.platform != "linux":
         return
     asked = os.environ.get("MUJOCO_GL")
     for library in (asked,) if asked else LIBRARIES:
         environment = os.environ | {"MUJOCO_GL": library}
-        trial = [sys.executable, "-c", PROBE]
-        if not subprocess.run(trial, env=environment, capture_output=True).returncode:
+        command = [sys.executable, "-c", PROBE]
+        if not subprocess.run(command, env=environment, capture_output=True).returncode:
             os.environ["MUJOCO_GL"] = library
             return
     raise UserError(
@@ -61,19 +61,17 @@ def choose_opengl() -> None:
     )
 
 
-def frames(
-    moments: Iterable[EpisodeStep], env: Any, every: int
-) -> Iterator[np.ndarray]:
-    """A picture of every so many steps, and of each episode's end."""
-    for moment in moments:
-        if moment.length % every == 0 or moment.over:
-            yield labelled(_drawn(env), moment)
+def frames(steps: Iterable[EpisodeStep], env: Any, every: int) -> Iterator[np.ndarray]:
+    """A picture every `every` steps, and one of each episode's end."""
+    for step in steps:
+        if step.length % every == 0 or step.over:
+            yield add_caption(_render(env), step)
 
 
-def _drawn(env: Any) -> np.ndarray:
+def _render(env: Any) -> np.ndarray:
     try:
         picture = env.render()
-    except Exception as error:  # of whatever library draws
+    except Exception as error:  # from any drawing library
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UserError(f"the environment cannot be drawn: {reason}") from None
     if not isinstance(picture, np.ndarray) or picture.ndim != 3:
@@ -83,66 +81,60 @@ def _drawn(env: Any) -> np.ndarray:
     return picture
 
 
-def labelled(picture: np.ndarray, moment: EpisodeStep) -> np.ndarray:
-    """The picture, with the state of its episode on a strip above it."""
+def add_caption(picture: np.ndarray, step: EpisodeStep) -> np.ndarray:
+    """The picture below a strip with the episode, the step and the return."""
     from PIL import Image, ImageDraw, ImageFont
 
-    height, width = (side - side % 2 for side in picture.shape[:2])  # as H.264 needs
+    height, width = (side - side % 2 for side in picture.shape[:2])  # for H.264
     size = max(12, width // 30)
     strip = 2 * size
     image = Image.new("RGB", (width, height + strip), (24, 24, 24))
     image.paste(Image.fromarray(picture[:height, :width]), (0, strip))
-    text = f"episode {moment.episode}   step {moment.length}"
+    text = f"episode {step.episode}   step {step.length}"
     draw, font = ImageDraw.Draw(image), ImageFont.load_default(size)
     draw.text((size, strip / 2), text, "white", font, anchor="lm")
-    returned = f"return {moment.returned:.1f}"
+    returned = f"return {step.returned:.1f}"
     draw.text((width - size, strip / 2), returned, "white", font, anchor="rm")
     return np.asarray(image)
 
 
-def film(path: Path, act: Act, env: Any, episodes: int, seed: int) -> int:
-    """Writes an .mp4 or a .gif that runs in real time; returns its pictures' number."""
+def record_video(path: Path, act: Act, env: Any, episodes: int, seed: int) -> int:
+    """Writes an .mp4 or .gif that plays in real time; returns its number of frames."""
     fps = env.metadata.get("render_fps", 30)
-    every = math.ceil(fps / FASTEST[path.suffix])
-    moments = play(act, env, episodes, seed)
-    try:
-        with _writer(path, fps / every) as writer:
-            count = 0
-            for picture in frames(moments, env, every):
-                writer.append_data(picture)
-                count += 1
-        return count
-    except ImportError as error:
-        raise UserError(
-            f"filming needs {error.name}; install it with pip install 'jaxrl[video]'"
-        ) from None
+    every = math.ceil(fps / MAX_FPS[path.suffix])
+    steps = play(act, env, episodes, seed)
+    count = 0
+    with _writer(path, fps / every) as writer:
+        for picture in frames(steps, env, every):
+            writer.append_data(picture)
+            count += 1
+    return count
 
 
 def _writer(path: Path, fps: float) -> Any:
     import imageio.v2 as imageio
-    import imageio_ffmpeg  # noqa: F401  so that its absence is told in a word
 
     if path.suffix == ".gif":
         return imageio.get_writer(path, duration=1000 / fps, loop=0)
     return imageio.get_writer(path, fps=fps, codec="libx264", macro_block_size=2)
 
 
-def rehearse(env_id: str, env_kwargs: Mapping[str, Any]) -> None:
-    """Films one step, taken at random: refuses now what would be refused later."""
-    env = agent.environment(env_id, 1, drawing(env_id) | dict(env_kwargs))
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "rehearsal.mp4"
-        film(path, lambda obs: env.action_space.sample(), env, 1, 0)
+def check_recording(env_id: str, env_kwargs: Mapping[str, Any]) -> None:
+    """Records one random step, so that a run which cannot be recorded fails at once."""
+    env = agent.environment(env_id, 1, render_kwargs(env_id) | dict(env_kwargs))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "check.mp4"
+        record_video(path, lambda obs: env.action_space.sample(), env, 1, 0)
     env.close()
 
 
 def preview(path: Path) -> bytes:
-    """The first seconds of a film as a GIF, for TensorBoard, which shows no films."""
+    """The first seconds of a video as a GIF, because TensorBoard shows no videos."""
     import imageio_ffmpeg
 
-    words = [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-i", str(path)]
-    words += ["-t", str(SECONDS), "-vf", SMALL, "-f", "gif", "-"]
-    done = subprocess.run(words, capture_output=True)
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-i", str(path)]
+    command += ["-t", str(PREVIEW_SECONDS), "-vf", PREVIEW_FILTER, "-f", "gif", "-"]
+    done = subprocess.run(command, capture_output=True)
     if done.returncode:
         raise UserError(
             f"{path} cannot be read: {done.stderr.decode(errors='replace')}"
@@ -155,7 +147,7 @@ def main(words: list[str]) -> int:
     try:
         match words:
             case ["check", env_id, env_kwargs]:
-                rehearse(env_id, json.loads(env_kwargs))
+                check_recording(env_id, json.loads(env_kwargs))
             case ["preview", path]:
                 sys.stdout.buffer.write(preview(Path(path)))
     except UserError as error:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from jaxrl.errors import UserError
 from jaxrl.logging.sinks import Sinks
-from jaxrl.processes import mpirun
+from jaxrl.processes import ranks
 from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import directory
 from jaxrl.runs.spec import Run
@@ -84,7 +84,7 @@ def _run_python(words: list[str], stop: StopRequest) -> bytes:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         # It finds the modules that this process finds, and no others.
-        env=mpirun.environment_without_ranks()
+        env=ranks.environment_without_ranks()
         | {"PYTHONPATH": os.pathsep.join(sys.path)},
         process_group=0,  # so that Ctrl-C comes from us, and once
     ) as process:

@@ -14,7 +14,7 @@ from jaxrl.logging.logger import Logger, parse_rows
 from jaxrl.logging.sinks import Sinks
 from jaxrl.logging.terminal import Terminal
 from jaxrl.parallel import mpi
-from jaxrl.processes import mpirun
+from jaxrl.processes import ranks
 from jaxrl.runs import directory, reading
 from jaxrl.runs.atomic import write_atomically
 from jaxrl.runs.checkpoint import Saved
@@ -42,7 +42,7 @@ def open_outputs(
             wandb=described if run.wandb else None,
             wandb_id=saved.content.get("wandb") if saved else None,
         )
-    if screen and mpirun.speaks():  # last, so that nothing is shown if that failed
+    if screen and ranks.prints():  # last, so that nothing is shown if that failed
         sinks.terminal = Terminal(run.total_steps, step)
         sinks.terminal.print(f"writing to {path}")
     dimensions = 0 if isinstance(run.data, OnPolicy) else 1  # a scan stacks metrics

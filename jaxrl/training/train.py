@@ -1,13 +1,11 @@
 """Starts and resumes training in environments on the host."""
 
 import contextlib
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 
 from jaxrl.errors import UserError
 from jaxrl.parallel import mpi
-from jaxrl.processes import mpirun
 from jaxrl.runs import checkpoint, directory, status
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.spec import Run
@@ -19,7 +17,7 @@ from jaxrl.training.setup import Setup, prepare
 
 
 def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Result:
-    """Runs it to its end; refuses, before anything is written, what cannot be run.
+    """Runs to the end; refuses bad input before anything is written or removed.
 
     `on_epoch(state, step)` may return metrics to log in that epoch's row.
     """
@@ -38,7 +36,7 @@ def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Res
 
 
 def _claimed(path: Path) -> contextlib.AbstractContextManager[None]:
-    """By rank 0, which alone writes there, unless another fails."""
+    """Rank 0 locks the directory: it alone writes there."""
     return contextlib.nullcontext() if mpi.rank() else directory.locked(path)
 
 
@@ -70,8 +68,7 @@ def _run(
     if setup.progress.is_complete(run.total_steps):
         attempt.end(Status(state="finished", exit_code=0))
     elif result.stopped_by:
-        heard = signal.Signals[mpirun.heard_by_all(result.stopped_by)]
-        attempt.end(Status.from_signal(heard))
+        attempt.end(Status.from_signal(result.stopped_by))
     return result
 
 
@@ -83,7 +80,7 @@ def resume(
 ) -> Result:
     """Continues from the newest good checkpoint, as if it had never stopped.
 
-    `steps` are those of the whole run, if it is to end elsewhere.
+    `steps` replaces the total number of steps.
     """
     path = Path(path)
     config = directory.config_text(path)
@@ -92,7 +89,7 @@ def resume(
         found = (None, []) if mpi.rank() else checkpoint.newest(path)
         saved, complaints = checkpoint.broadcast(found)
         if saved is None and complaints:
-            raise UserError("; ".join(["there is nothing to go on from", *complaints]))
+            raise UserError("; ".join(["no checkpoint can be used", *complaints]))
         run = directory.read(saved.config if saved else config)
         if saved and steps is not None:
             _refuse_other_end(path, run, saved, steps, complaints)
@@ -106,7 +103,7 @@ def resume(
 
 
 def _end(run: Run, saved: Saved | None, config: str) -> int | None:
-    """Where a run that is complete was going on to when it was killed."""
+    """The steps of a run that was killed while it was made longer; else None."""
     if saved is None or not is_complete(run, saved):
         return None
     return directory.extended_steps(run, config)
@@ -118,21 +115,21 @@ def _refuse_other_end(
     if steps < saved.content["env_steps"]:
         raise UserError(
             f"{path} has taken {saved.content['env_steps']} steps already; --steps "
-            "counts from the beginning of the run"
+            "is the total of the run"
         )
-    # What was a decay until the old end would be another from before it.
+    # A decay over the old total would change for steps already taken.
     if complaints and not is_complete(run, saved):
         raise UserError("; ".join([*complaints, "resume it without --steps first"]))
 
 
 def _notes(run: Run, saved: Saved | None, config: str) -> list[str]:
-    """What a user may wonder about."""
+    """What the user should know before it starts."""
     if saved is None:
         return ["there is no checkpoint yet; the run starts from its first step"]
     notes = []
     if not directory.same_settings(config, saved.config):
         notes.append(
-            "config.yaml was changed; the checkpoint's settings hold (jaxrl rerun "
+            "config.yaml was changed; the checkpoint's settings are used (jaxrl rerun "
             "takes others)"
         )
     if is_complete(run, saved):

@@ -12,22 +12,22 @@ HERE = Path(__file__).parent
 SCRIPTS = ("text.js", "data.js", "chart.js", "table.js", "parallel.js", "page.js")
 
 
-def filled(content: dict[str, Any]) -> str:
-    """The whole page, which asks no other computer for anything."""
+def render(content: dict[str, Any]) -> str:
+    """The whole page, which needs no network."""
     script = "\n".join((HERE / name).read_text() for name in SCRIPTS)
     digest = hashlib.sha256(script.encode()).digest()
     return Template((HERE / "page.html").read_text()).substitute(
         title=html.escape(str(content["title"])),
         style=(HERE / "style.css").read_text(),
-        data=_harmless(content),
+        data=_script_safe_json(content),
         script=script,
-        # A browser runs no other script, should a name of a stranger's get through.
+        # A browser runs no other script, even if someone's run name is markup.
         digest=base64.b64encode(digest).decode(),
     )
 
 
-def _harmless(content: dict[str, Any]) -> str:
-    """JSON that cannot end the element it stands in."""
+def _script_safe_json(content: dict[str, Any]) -> str:
+    """JSON that cannot close the script element around it."""
     text = json.dumps(content, allow_nan=False, separators=(",", ":"))
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")

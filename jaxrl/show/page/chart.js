@@ -1,4 +1,4 @@
-// Curves on a canvas: hover to read, drag to zoom, double-click to see all again.
+// Curves on a canvas: hover to read, drag to zoom, double-click to reset.
 
 const EDGE = {left: 62, right: 14, top: 12, bottom: 44};
 
@@ -46,7 +46,7 @@ class Chart {
     this.canvas.setAttribute(
       "aria-label",
       `${this.title}: ${label(view.y)} over ` +
-        `${label(view.x)}, ${counted(lines.length, "curve")}`,
+        `${label(view.x)}, ${plural(lines.length, "curve")}`,
     );
     this.draw();
   }
@@ -62,7 +62,7 @@ class Chart {
     return view.log ? Math.log10(value) : value;
   }
 
-  // The least and greatest x and y of all lines, with some air above and below.
+  // The range of x and y of all lines, with a margin above and below.
   extent() {
     const box = {x: [Infinity, -Infinity], y: [Infinity, -Infinity]};
     const widen = (side, value) => {
@@ -77,8 +77,8 @@ class Chart {
     }
     if (box.x[0] > box.x[1] || box.y[0] > box.y[1]) return null;
     if (box.x[0] === box.x[1]) box.x = [box.x[0] - 1, box.x[1] + 1];
-    const air = (box.y[1] - box.y[0]) * 0.04 || Math.abs(box.y[0]) * 0.1 || 1;
-    return {x: box.x, y: [box.y[0] - air, box.y[1] + air]};
+    const margin = (box.y[1] - box.y[0]) * 0.04 || Math.abs(box.y[0]) * 0.1 || 1;
+    return {x: box.x, y: [box.y[0] - margin, box.y[1] + margin]};
   }
 
   // Between numbers and pixels.
@@ -117,7 +117,7 @@ class Chart {
     if (!this.box) {
       pen.fillStyle = this.ink.text;
       pen.font = `13px ${this.ink.font}`;
-      pen.fillText("Nothing to draw: no run that is shown has such values.", 16, 40);
+      pen.fillText("No data: none of the shown runs has these values.", 16, 40);
       return;
     }
     this.scale = this.frame(this.box);
@@ -132,13 +132,13 @@ class Chart {
     pen.restore();
   }
 
-  // What is looked at comes last, and so on top.
+  // Highlighted lines are drawn last, on top.
   stacked() {
-    const weight = (line) => this.stands(line) + (line === this.near?.line ? 1 : 0);
+    const weight = (line) => this.emphasis(line) + (line === this.near?.line ? 1 : 0);
     return [...this.lines].sort((a, b) => weight(a) - weight(b));
   }
 
-  stands(line) {
+  emphasis(line) {
     if (line.runs.some((run) => run === view.hovered)) return 2;
     return line.runs.some((run) => view.picked.has(run)) ? 1 : 0;
   }
@@ -162,13 +162,13 @@ class Chart {
     for (const value of rows) {
       const y = scale.y(view.log ? 10 ** value : value);
       rule(EDGE.left, y, right, y);
-      pen.fillText(shortly(view.log ? 10 ** value : value), EDGE.left - 8, y);
+      pen.fillText(shortNumber(view.log ? 10 ** value : value), EDGE.left - 8, y);
     }
     pen.textBaseline = "top";
     pen.textAlign = "center";
     for (const value of ticks(...box.x, scale.inner.x / 80)) {
       rule(scale.x(value), bottom, scale.x(value), bottom + 4);
-      pen.fillText(shortly(value), scale.x(value), bottom + 8);
+      pen.fillText(shortNumber(value), scale.x(value), bottom + 8);
     }
     pen.fillText(label(view.x), EDGE.left + scale.inner.x / 2, bottom + 27);
     pen.save();
@@ -179,12 +179,12 @@ class Chart {
   }
 
   drawLine(pen, line) {
-    const lively = view.picked.size || view.hovered;
-    const stands = this.stands(line) || line === this.near?.line;
+    const anyMarked = view.picked.size || view.hovered;
+    const highlighted = this.emphasis(line) || line === this.near?.line;
     const many = this.lines.length > 30;
-    pen.globalAlpha = stands ? 1 : lively ? 0.18 : many ? 0.6 : 0.95;
+    pen.globalAlpha = highlighted ? 1 : anyMarked ? 0.18 : many ? 0.6 : 0.95;
     pen.strokeStyle = pen.fillStyle = line.colour;
-    pen.lineWidth = stands ? 2.5 : many ? 1.1 : 1.7;
+    pen.lineWidth = highlighted ? 2.5 : many ? 1.1 : 1.7;
     pen.setLineDash(line.dash);
     this.path(pen, line.xs, line.ys);
     if (line.xs.length === 1)
@@ -246,14 +246,14 @@ class Chart {
     if (!this.box) return;
     const to = this.place(event);
     if (this.drag) {
-      // A level drag chooses steps alone, any other one a rectangle.
+      // A horizontal drag selects a range of x, any other one a rectangle.
       Object.assign(this.drag, {to, flat: Math.abs(to.y - this.drag.from.y) < 24});
     }
     this.near = this.nearest(to);
     this.onHover(
       this.near && this.near.line.runs.length === 1 ? this.near.line.runs[0] : null,
     );
-    this.tell();
+    this.showTip();
     this.draw();
   }
 
@@ -264,7 +264,7 @@ class Chart {
     if (Math.abs(drag.to.x - drag.from.x) > 8) return this.zoomTo(this.chosen(drag));
     this.near = this.nearest(this.place(event));
     if (this.near) this.onPick(this.near.line.runs);
-    this.tell();
+    this.showTip();
   }
 
   chosen({from, to, flat}) {
@@ -295,25 +295,25 @@ class Chart {
     return found;
   }
 
-  tell() {
+  showTip() {
     this.tip.hidden = !this.near;
     if (!this.near) return;
     const {line, i} = this.near;
     const row = (name, value) =>
       element("div", {}, `${name}: `, element("b", {}, value));
     const rows = [
-      row(label(view.y), shortly(line.ys[i])),
-      row(label(view.x), shortly(line.xs[i])),
+      row(label(view.y), shortNumber(line.ys[i])),
+      row(label(view.x), shortNumber(line.xs[i])),
     ];
     if (line.low && line.runs.length > 1)
       rows.push(
         row(
-          counted(line.runs.length, "run"),
-          `${shortly(line.low[i])} to ${shortly(line.high[i])}`,
+          plural(line.runs.length, "run"),
+          `${shortNumber(line.low[i])} to ${shortNumber(line.high[i])}`,
         ),
       );
     for (const key of line.runs.length === 1 ? DATA.differing.slice(0, 8) : [])
-      rows.push(row(key, said(fact(line.runs[0], key))));
+      rows.push(row(key, asText(field(line.runs[0], key))));
     this.tip.replaceChildren(element("strong", {}, line.label), ...rows);
     const x = this.scale.x(line.xs[i]);
     const left = x > this.scale.width / 2 ? x - this.tip.offsetWidth - 14 : x + 14;

@@ -1,4 +1,4 @@
-// The runs, their curves, and which of them are seen.
+// The runs, their curves, the filter and the colours.
 
 const DATA = JSON.parse(byId("data").textContent);
 const inOrder = (a, b) =>
@@ -7,7 +7,7 @@ const RUNS = DATA.runs
   .sort((a, b) => inOrder(a.name, b.name))
   .map((run, index) => ({settings: {}, curves: [], ...run, index}));
 const PERFORMANCE = DATA.columns[0];
-const FACTS = [
+const FIELDS = [
   "name",
   "group",
   "state",
@@ -31,11 +31,11 @@ const view = {
   hovered: null,
 };
 
-// A setting, or what else a column of the table holds.
-const fact = (run, key) =>
-  FACTS.includes(key) ? run[key] : (own(run.settings, key) ?? own(DATA.common, key));
+// A setting or another column of the table.
+const field = (run, key) =>
+  FIELDS.includes(key) ? run[key] : (own(run.settings, key) ?? own(DATA.common, key));
 
-// Not what all objects have, whatever a stranger called a setting.
+// Only own properties: a setting may be called "constructor".
 const own = (object, key) => (Object.hasOwn(object, key) ? object[key] : undefined);
 
 const distinct = (values) => [...new Set(values)];
@@ -59,13 +59,13 @@ function curve(place) {
   return unpacked.get(place);
 }
 
-// What may be the x axis.
+// Columns for the x axis.
 const AXES = ["TotalEnvInteracts", "Epoch", "Time"].filter((name) =>
   DATA.columns.includes(name),
 );
 view.x = AXES[0];
 
-// The points at which both columns are known.
+// The points at which both columns have a value.
 function series(run, x, y) {
   const [xPlace, yPlace] = [x, y].map((name) => run.curves[DATA.columns.indexOf(name)]);
   const points = {xs: [], ys: []};
@@ -98,7 +98,7 @@ function at(xs, ys, x) {
   return ys[i - 1] + share * (ys[i] - ys[i - 1]);
 }
 
-// Mean and range of several curves, as far as all of them go.
+// Mean and range of several curves, up to the end of the shortest.
 function averaged(parts) {
   const start = Math.max(...parts.map(({xs}) => xs[0]));
   const end = Math.min(...parts.map(({xs}) => xs[xs.length - 1]));
@@ -113,19 +113,19 @@ function averaged(parts) {
   };
 }
 
-// Which runs are seen
+// Which runs are shown
 
 const plain = (text) =>
   String(text)
     .toLowerCase()
     .replace(/[\s"]+/g, "");
 
-const bare = (text) => text.replace(/"/g, "");
+const unquoted = (text) => text.replace(/"/g, "");
 
 function comparison(key, sign, wanted) {
   const number = Number(wanted);
   return (run) => {
-    const value = fact(run, key);
+    const value = field(run, key);
     if (sign === "<") return known(value) && value < number;
     if (sign === ">") return known(value) && value > number;
     const numbers = typeof value === "number" && wanted !== "" && !Number.isNaN(number);
@@ -134,15 +134,15 @@ function comparison(key, sign, wanted) {
   };
 }
 
-// A condition that is still being typed, such as best> or best>-
-function unfinished(sign, wanted) {
-  return wanted === "" || ("<>".includes(sign) && Number.isNaN(Number(bare(wanted))));
+// A condition that is not complete yet, such as best> or best>-
+function isIncomplete(sign, wanted) {
+  return wanted === "" || ("<>".includes(sign) && Number.isNaN(Number(unquoted(wanted))));
 }
 
 function mention(word) {
   return (run) => {
     const words = [
-      ...FACTS.map((key) => run[key]),
+      ...FIELDS.map((key) => run[key]),
       run.cause,
       ...Object.values(run.settings),
     ];
@@ -150,33 +150,33 @@ function mention(word) {
   };
 }
 
-const KEYS = [...FACTS, ...DATA.differing, ...Object.keys(DATA.common)];
-const wordsOf = (filter) => filter.match(/(?:"[^"]*"?|[^\s"])+/g) || [];
+const KEYS = [...FIELDS, ...DATA.differing, ...Object.keys(DATA.common)];
+const filterWords = (filter) => filter.match(/(?:"[^"]*"?|[^\s"])+/g) || [];
 const condition = (word) => word.match(/^(.+?)(!=|=|<|>)(.*)$/) || [];
 
 // Every word of the filter as a test of a run.
 function tests(filter) {
-  return wordsOf(filter).map((word) => {
+  return filterWords(filter).map((word) => {
     const [, key, sign, value] = condition(word);
-    if (!key || !KEYS.includes(bare(key))) return mention(bare(word));
-    if (unfinished(sign, value)) return () => true;
-    return comparison(bare(key), sign, bare(value));
+    if (!key || !KEYS.includes(unquoted(key))) return mention(unquoted(word));
+    if (isIncomplete(sign, value)) return () => true;
+    return comparison(unquoted(key), sign, unquoted(value));
   });
 }
 
-// What the filter asks about and no run has, such as gama in gama<1.
-function strangers(filter) {
-  const keys = wordsOf(filter).map((word) => bare(condition(word)[1] || ""));
+// Names in the filter that no run has, such as gama in gama<1.
+function unknownKeys(filter) {
+  const keys = filterWords(filter).map((word) => unquoted(condition(word)[1] || ""));
   return keys.filter((key) => key && !KEYS.includes(key));
 }
 
-function within(run) {
-  return [...view.ranges].every(([key, holds]) => holds(fact(run, key)));
+function inRanges(run) {
+  return [...view.ranges].every(([key, holds]) => holds(field(run, key)));
 }
 
-function seen() {
+function visibleRuns() {
   const all = tests(view.filter);
-  return RUNS.filter((run) => all.every((test) => test(run)) && within(run));
+  return RUNS.filter((run) => all.every((test) => test(run)) && inRanges(run));
 }
 
 // Colours
@@ -186,7 +186,7 @@ const SCALE = [
   [44, 127, 184],
   [150, 150, 150],
   [230, 128, 26],
-]; // told apart by all
+]; // for the colour-blind
 const numeric = (values) => values.every((value) => typeof value === "number");
 
 function blend(share) {
@@ -196,31 +196,31 @@ function blend(share) {
   return `rgb(${mix.map(Math.round).join(",")})`;
 }
 
-// Where a number lies between the least and the greatest; a setting's by magnitude, if
-// they span it.
+// Where a number lies between the lowest and the highest; on a logarithmic scale for
+// settings that span a factor of ten.
 function position(values, key) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
-  const wide = !FACTS.includes(key) && low > 0 && high / low >= 10;
+  const wide = !FIELDS.includes(key) && low > 0 && high / low >= 10;
   const place = wide ? Math.log : (value) => value;
   const span = place(high) - place(low);
   const share = (value) => (span ? (place(value) - place(low)) / span : 0.5);
   return Object.assign(share, {low, high, wide});
 }
 
-// The looks of runs by one fact: colour and dash of a category, or a colour of a scale.
-function looks(key) {
-  const values = distinct(RUNS.map((run) => fact(run, key)).filter(known));
+// The style of each run by one field: colour and dash of a category, or a colour scale.
+function styles(key) {
+  const values = distinct(RUNS.map((run) => field(run, key)).filter(known));
   if (numeric(values) && values.length > DATA.colours.length) {
     const share = position(values, key);
-    const of = (run) =>
-      known(fact(run, key))
-        ? {colour: blend(share(fact(run, key))), dash: []}
+    const styleForRun = (run) =>
+      known(field(run, key))
+        ? {colour: blend(share(field(run, key))), dash: []}
         : {colour: "#888888", dash: []};
-    return {of, scale: share, values: []};
+    return {styleForRun, scale: share, values: []};
   }
   if (numeric(values)) values.sort((a, b) => a - b);
   const [ink, count] = [getComputedStyle(document.body).color, DATA.colours.length];
-  const look = (value) => {
+  const styleForValue = (value) => {
     const i = Math.max(values.indexOf(value), 0);
     const colour = DATA.colours[i % count];
     return {
@@ -228,5 +228,10 @@ function looks(key) {
       dash: DASHES[Math.floor(i / count) % DASHES.length],
     };
   };
-  return {of: (run) => look(fact(run, key)), look, scale: null, values};
+  return {
+    styleForRun: (run) => styleForValue(field(run, key)),
+    styleForValue,
+    scale: null,
+    values,
+  };
 }

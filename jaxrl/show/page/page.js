@@ -1,4 +1,4 @@
-// The sections of the page, and what happens when something is chosen.
+// The sections of the page, and its reactions to clicks and choices.
 
 const UNFINISHED = ["failed", "interrupted", "damaged"];
 const ENVIRONMENTS = distinct(
@@ -7,11 +7,11 @@ const ENVIRONMENTS = distinct(
 const COMPARABLE = ENVIRONMENTS.length === 1; // the returns of all runs
 const GROUPS = distinct(RUNS.map((run) => run.group).filter(known));
 
-// What is chosen at first
+// Defaults
 
 function firstColour() {
   const few = (key) => {
-    const count = distinct(RUNS.map((run) => fact(run, key)).filter(known)).length;
+    const count = distinct(RUNS.map((run) => field(run, key)).filter(known)).length;
     return count > 1 && count <= DATA.colours.length;
   };
   if (GROUPS.length <= DATA.colours.length) return "group";
@@ -28,10 +28,10 @@ function hasSeeds() {
 
 // Curves
 
-function linesOf(runs, look) {
+function makeLines(runs, style) {
   const parts = new Map();
   for (const run of runs) {
-    const key = {run: run.index, seeds: run.group, colour: fact(run, view.colour)}[
+    const key = {run: run.index, seeds: run.group, colour: field(run, view.colour)}[
       view.together
     ];
     const {xs, ys} = series(run, view.x, view.y);
@@ -44,18 +44,18 @@ function linesOf(runs, look) {
   const named = view.together === "colour" && view.colour !== "group";
   return [...parts].flatMap(([key, members]) => {
     const mean = averaged(members);
-    // Without an x that all share there is no mean, and each is drawn for itself.
+    // Without a common range of x there is no mean: each run is drawn alone.
     if (members.length === 1 || !mean.xs.length)
       return members.map(({run, xs, ys}) => ({
         xs,
         ys,
         label: run.name,
         runs: [run],
-        ...look.of(run),
+        ...style.styleForRun(run),
       }));
-    const label = named ? `${view.colour} ${said(key)}` : said(key);
+    const label = named ? `${view.colour} ${asText(key)}` : asText(key);
     const runs = members.map(({run}) => run);
-    return [{...mean, label, runs, ...look.of(runs[0])}];
+    return [{...mean, label, runs, ...style.styleForRun(runs[0])}];
   });
 }
 
@@ -121,24 +121,24 @@ function choices() {
   );
 }
 
-function legend(look) {
-  if (look.scale) {
+function legend(style) {
+  if (style.scale) {
     const bar = element("i", {class: "ramp"});
     bar.style.background = `linear-gradient(90deg, ${[0, 0.5, 1].map(blend).join(",")})`;
-    const scale = look.scale.wide ? " (by magnitude)" : "";
+    const scale = style.scale.wide ? " (by magnitude)" : "";
     return [
       element(
         "span",
         {},
-        shortly(look.scale.low),
+        shortNumber(style.scale.low),
         bar,
-        shortly(look.scale.high),
+        shortNumber(style.scale.high),
         scale,
       ),
     ];
   }
-  const shown = look.values.slice(0, 24).map((value) => {
-    const {colour, dash} = look.look(value);
+  const shown = style.values.slice(0, 24).map((value) => {
+    const {colour, dash} = style.styleForValue(value);
     const line = shape("line", {
       x1: 0,
       x2: 26,
@@ -148,7 +148,7 @@ function legend(look) {
       "stroke-width": 3,
       "stroke-dasharray": dash.join(" "),
     });
-    const name = view.colour === "group" ? value : `${view.colour} ${said(value)}`;
+    const name = view.colour === "group" ? value : `${view.colour} ${asText(value)}`;
     return element(
       "button",
       {
@@ -160,7 +160,7 @@ function legend(look) {
       name,
     );
   });
-  const more = look.values.length - shown.length;
+  const more = style.values.length - shown.length;
   return more > 0 ? [...shown, element("span", {}, `and ${more} more`)] : shown;
 }
 
@@ -168,16 +168,16 @@ function thinned() {
   const [points, longest] = DATA.thinned;
   const words =
     longest > points
-      ? `Curves are thinned to ${points} of up to ${longest} epochs, evenly chosen; ` +
-        "the numbers in the table are of all epochs. "
+      ? `Curves are thinned to ${points} of up to ${longest} epochs, evenly spaced; ` +
+        "the table uses all epochs. "
       : "";
   const means = hasSeeds()
-    ? "A mean ends with the shortest of its runs; its band is their range; runs that " +
-      "share no part of x are drawn singly. "
+    ? "A mean ends with the shortest of its runs and its band is their range; runs " +
+      "without a common range of x are drawn separately. "
     : "";
   return (
-    `${words}${means}Hover to read a value, drag to zoom, double-click to see all ` +
-    "again; click a curve or a row to mark it."
+    `${words}${means}Hover to read a value, drag to zoom, double-click to ` +
+    "reset; click a curve or a row to highlight it."
   );
 }
 
@@ -189,42 +189,42 @@ function summary() {
     (state) => `${RUNS.filter((run) => run.state === state).length} ${state}`,
   );
   const seconds = RUNS.reduce((sum, run) => sum + (run.seconds || 0), 0);
-  const words = [`${counted(RUNS.length, "run")}: ${counts.join(", ")}`];
+  const words = [`${plural(RUNS.length, "run")}: ${counts.join(", ")}`];
   words.push(cut(ENVIRONMENTS.join(", "), 80));
-  if (seconds) words.push(`${clock(seconds)} of training in all`);
+  if (seconds) words.push(`${clock(seconds)} of training in total`);
   const best = RUNS.filter((run) => known(run.best)).sort((a, b) => b.best - a.best)[0];
   if (best && COMPARABLE)
-    words.push(`best return ${shortly(best.best)}, by ${best.name}`);
+    words.push(`best return ${shortNumber(best.best)}, by ${best.name}`);
   byId("summary").textContent = words.filter(Boolean).join(" · ");
 }
 
 function causes() {
   const ended = RUNS.filter((run) => UNFINISHED.includes(run.state));
   byId("unfinished").hidden = !ended.length;
-  const silent = "ended without a word: it was killed, or its machine went down";
+  const unknown = "no message: the process was killed or the machine went down";
   for (const run of ended) {
     const state = element("span", {class: `state ${run.state}`}, run.state);
     byId("causes").append(
       element("dt", {title: run.path}, run.name, " ", state),
-      element("dd", {}, run.cause || silent),
+      element("dd", {}, run.cause || unknown),
     );
   }
 }
 
-// The values of a setting, and how the runs with each fared.
-function valuesOf(key) {
+// The values of a setting, with the number of runs and their mean last return.
+function settingValues(key) {
   const values = distinct(RUNS.map((run) => run.settings[key]).filter(known));
   if (numeric(values)) values.sort((a, b) => a - b);
   if (values.length > 12) {
-    const ends = numeric(values) ? `${said(values[0])} to ${said(values.at(-1))}` : "";
+    const ends = numeric(values) ? `${asText(values[0])} to ${asText(values.at(-1))}` : "";
     return [[ends, `${values.length} values`, ...(COMPARABLE ? [""] : [])]];
   }
   return values.map((value) => {
     const runs = RUNS.filter((run) => run.settings[key] === value);
     const lasts = runs.map((run) => run.last).filter(known);
     const mean = lasts.reduce((sum, last) => sum + last, 0) / lasts.length;
-    const fared = lasts.length ? shortly(mean) : "";
-    return [said(value), counted(runs.length, "run"), ...(COMPARABLE ? [fared] : [])];
+    const meanText = lasts.length ? shortNumber(mean) : "";
+    return [asText(value), plural(runs.length, "run"), ...(COMPARABLE ? [meanText] : [])];
   });
 }
 
@@ -232,7 +232,7 @@ function settings() {
   const heads = ["setting", "value", "", ...(COMPARABLE ? ["mean last return"] : [])];
   const head = heads.map((text) => element("th", {scope: "col"}, text));
   const rows = DATA.differing.flatMap((key) =>
-    valuesOf(key).map((cells, i) =>
+    settingValues(key).map((cells, i) =>
       element(
         "tr",
         {class: i ? "" : "first"},
@@ -259,27 +259,27 @@ function settings() {
   const common = Object.entries(DATA.common);
   const title =
     RUNS.length > 1
-      ? `${counted(common.length, "setting")} in common`
-      : counted(common.length, "setting");
+      ? `${plural(common.length, "setting")} in common`
+      : plural(common.length, "setting");
   byId("common").append(element("summary", {}, title), pairs(common));
   byId("common").open = RUNS.length === 1;
 }
 
 function pairs(entries) {
   const items = entries.map(([key, value]) =>
-    element("div", {}, element("dt", {}, key), element("dd", {}, said(value))),
+    element("div", {}, element("dt", {}, key), element("dd", {}, asText(value))),
   );
   return element("dl", {class: "pairs"}, ...items);
 }
 
-function films() {
+function videos() {
   const found = RUNS.flatMap((run) =>
     (run.videos || []).map((video) => ({run, ...video})),
   );
   byId("videos").hidden = !found.length;
   for (const {run, name, source} of found) {
     const still = /\.gif$/i.test(name);
-    const film = still
+    const node = still
       ? element("img", {src: source, alt: `${run.name}: ${name}`, loading: "lazy"})
       : element("video", {
           src: source,
@@ -288,11 +288,11 @@ function films() {
           loop: "",
           muted: "",
         });
-    byId("films").append(
+    byId("video-list").append(
       element(
         "figure",
         {},
-        film,
+        node,
         element(
           "figcaption",
           {},
@@ -316,20 +316,20 @@ function machines() {
     const total = seconds.reduce((a, b) => a + b, 0);
     const times = seconds.length
       ? [
-          ["time in all", clock(total)],
+          ["total time", clock(total)],
           ["longest run", clock(Math.max(...seconds))],
         ]
       : [];
-    const range = distinct([Math.min(...speeds), Math.max(...speeds)].map(shortly));
+    const range = distinct([Math.min(...speeds), Math.max(...speeds)].map(shortNumber));
     if (speeds.length) times.push(["steps a second", range.join(" to ")]);
     byId("hardware").append(
-      element("h3", {}, counted(runs.length, "run")),
+      element("h3", {}, plural(runs.length, "run")),
       pairs([...times, ...Object.entries(machine)]),
     );
   }
 }
 
-// What happens
+// Interaction
 
 const table = new Table(byId("table"), pick, hover);
 const parallel = new Parallel(
@@ -343,25 +343,25 @@ const parallel = new Parallel(
   pick,
 );
 
-function told(count) {
-  const all = counted(RUNS.length, "run");
+function shownText(count) {
+  const all = plural(RUNS.length, "run");
   if (count === RUNS.length) return all;
-  const unknown = count ? [] : strangers(view.filter);
+  const unknown = count ? [] : unknownKeys(view.filter);
   const why = unknown.length ? `: none has ${unknown.join(" or ")}` : "";
   return `${count} of ${all}${why}`;
 }
 
 function update() {
-  const runs = seen();
-  const [shown, look] = [new Set(runs), looks(view.colour)];
-  byId("shown").textContent = told(runs.length);
+  const runs = visibleRuns();
+  const [shown, style] = [new Set(runs), styles(view.colour)];
+  byId("shown").textContent = shownText(runs.length);
   charts.forEach((chart, i) => {
     const here = runs.filter((run) => run.env === ENVIRONMENTS[i]);
     chart.node.hidden = charts.length > 1 && !here.length;
-    chart.show(linesOf(here, look));
+    chart.show(makeLines(here, style));
   });
-  byId("legend").replaceChildren(...legend(look));
-  table.show(shown, look);
+  byId("legend").replaceChildren(...legend(style));
+  table.show(shown, style);
   parallel.show(shown);
 }
 
@@ -377,7 +377,7 @@ function hover(run) {
   mark();
 }
 
-// Marks runs, or unmarks them if all are marked.
+// Highlights runs, or removes the highlight if all have it.
 function pick(runs) {
   const all = runs.every((run) => view.picked.has(run));
   for (const run of runs) view.picked[all ? "delete" : "add"](run);
@@ -405,7 +405,7 @@ byId("thinned").textContent = thinned();
 byId("parallel").hidden = !parallel.useful;
 causes();
 settings();
-films();
+videos();
 machines();
 byId("made").textContent = `Made by ${DATA.made}`;
 update();

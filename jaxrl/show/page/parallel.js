@@ -3,9 +3,9 @@
 const ROOM = {top: 44, bottom: 24, height: 320, axis: 110};
 const MOST_AXES = 14;
 
-// Where a value stands on its axis, from 0 at the foot to 1, and the words beside it.
-function axisOf(key, runs) {
-  const values = distinct(runs.map((run) => fact(run, key)).filter(known));
+// The position of a value on its axis, from 0 at the bottom to 1, and the labels.
+function makeAxis(key, runs) {
+  const values = distinct(runs.map((run) => field(run, key)).filter(known));
   if (numeric(values)) {
     const share = position(values, key);
     const marks = values.length <= 8 ? values : between(share);
@@ -30,8 +30,8 @@ class Parallel {
     const keys = DATA.differing.filter((key) => key !== "seed").slice(0, MOST_AXES);
     this.useful = keys.length > 1 && this.runs.length > 1;
     if (!this.useful) return;
-    this.axes = [...keys, "last"].map((key) => axisOf(key, this.runs));
-    this.worth = position(
+    this.axes = [...keys, "last"].map((key) => makeAxis(key, this.runs));
+    this.returnScale = position(
       this.runs.map((run) => run.last),
       "last",
     );
@@ -60,12 +60,12 @@ class Parallel {
     svg.append(shape("g", {class: "lines"}, ...this.lines));
     svg.append(...this.axes.map((axis, i) => this.axis(axis, this.x(i))));
     this.node.replaceChildren(svg);
-    this.show(new Set(seen()));
+    this.show(new Set(visibleRuns()));
   }
 
   line(run) {
     const points = this.axes
-      .map((axis, i) => [this.x(i), fact(run, axis.key), axis])
+      .map((axis, i) => [this.x(i), field(run, axis.key), axis])
       .filter(([, value]) => known(value))
       .map(
         ([x, value, axis]) => `${x.toFixed(1)},${this.y(axis.share(value)).toFixed(1)}`,
@@ -74,12 +74,12 @@ class Parallel {
       "polyline",
       {
         points: points.join(" "),
-        stroke: blend(this.worth(run.last)),
+        stroke: blend(this.returnScale(run.last)),
         onpointerenter: () => this.onHover(run),
         onpointerleave: () => this.onHover(null),
         onclick: () => this.onPick([run]),
       },
-      shape("title", {}, `${run.name}: ${shortly(run.last)}`),
+      shape("title", {}, `${run.name}: ${shortNumber(run.last)}`),
     );
   }
 
@@ -87,7 +87,7 @@ class Parallel {
     const name = axis.key === "last" ? "last return" : axis.key;
     const [foot, head] = [this.y(0), this.y(1)];
     const words = axis.marks.map((value) =>
-      shape("text", {x: x + 7, y: this.y(axis.share(value)) + 4}, cut(said(value), 14)),
+      shape("text", {x: x + 7, y: this.y(axis.share(value)) + 4}, cut(asText(value), 14)),
     );
     const brush = shape("rect", {class: "brush", x: x - 8, width: 16, y: 0, height: 0});
     const grip = shape("rect", {
@@ -150,12 +150,12 @@ class Parallel {
   }
 
   mark() {
-    const lively = view.picked.size || view.hovered;
+    const anyMarked = view.picked.size || view.hovered;
     this.lines?.forEach((line, i) => {
       const run = this.runs[i];
-      const stands = view.picked.has(run) || run === view.hovered;
-      line.classList.toggle("stands", stands);
-      line.classList.toggle("faint", Boolean(lively) && !stands);
+      const highlighted = view.picked.has(run) || run === view.hovered;
+      line.classList.toggle("highlighted", highlighted);
+      line.classList.toggle("faint", Boolean(anyMarked) && !highlighted);
     });
   }
 }

@@ -1,8 +1,8 @@
-// The table of runs: sorts by a click on a head, marks a run by a click on its row.
+// The table of runs: click a head to sort, click a row to highlight its run.
 
 const SPARK = {width: 96, height: 24};
 
-const asSaid = ([key, head]) => ({key, head, text: (run) => said(fact(run, key))});
+const textColumn = ([key, head]) => ({key, head, text: (run) => asText(field(run, key))});
 
 const COLUMNS = [
   {key: "name", head: "run"},
@@ -11,23 +11,23 @@ const COLUMNS = [
   ...[
     ["last", "last return"],
     ["best", "best return"],
-  ].map(asSaid),
-  ...DATA.differing.map((key) => [key, key]).map(asSaid),
-  {key: "taken", head: "steps", text: stepsOf},
+  ].map(textColumn),
+  ...DATA.differing.map((key) => [key, key]).map(textColumn),
+  {key: "taken", head: "steps", text: stepsText},
   {key: "seconds", head: "time", text: (run) => clock(run.seconds)},
-  {key: "speed", head: "steps/s", text: (run) => said(run.speed)},
+  {key: "speed", head: "steps/s", text: (run) => asText(run.speed)},
 ];
 
-function stepsOf(run) {
+function stepsText(run) {
   if (!known(run.taken)) return "";
   return run.total
-    ? `${shortly(run.taken)} of ${shortly(run.total)}`
-    : shortly(run.taken);
+    ? `${shortNumber(run.taken)} of ${shortNumber(run.total)}`
+    : shortNumber(run.taken);
 }
 
-// Unknown values come last, whichever way it is sorted.
+// Missing values come last in both directions.
 function compare(a, b, key, way) {
-  const [x, y] = [fact(a, key), fact(b, key)];
+  const [x, y] = [field(a, key), field(b, key)];
   if (!known(x) || !known(y)) return known(y) - known(x);
   if (typeof x === "number" && typeof y === "number") return way * (x - y);
   return way * inOrder(x, y);
@@ -121,9 +121,9 @@ class Table {
     );
   }
 
-  // Numbers are best seen from the greatest down.
+  // Numbers are sorted from the highest down at first.
   sortBy(key) {
-    const first = RUNS.some((run) => typeof fact(run, key) === "number") ? -1 : 1;
+    const first = RUNS.some((run) => typeof field(run, key) === "number") ? -1 : 1;
     this.sort = {key, way: this.sort.key === key ? -this.sort.way : first};
     const order = [...RUNS].sort((a, b) => compare(a, b, key, this.sort.way));
     this.body.append(...order.map((run) => this.rows[run.index]));
@@ -133,10 +133,10 @@ class Table {
     }
   }
 
-  show(shown, look) {
+  show(shown, style) {
     RUNS.forEach((run, i) => {
       this.rows[i].hidden = !shown.has(run);
-      this.rows[i].style.setProperty("--mark", look.of(run).colour);
+      this.rows[i].style.setProperty("--mark", style.styleForRun(run).colour);
     });
     this.mark();
   }

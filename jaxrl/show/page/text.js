@@ -1,11 +1,10 @@
 "use strict";
 
-// Elements and words. What strangers named becomes text nodes and attributes here,
-// never markup.
+// Elements and text. Names from runs become text nodes and attributes, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-function filledIn(node, attributes, children) {
+function fillNode(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (value !== null && value !== false) node.setAttribute(name, value);
@@ -15,15 +14,15 @@ function filledIn(node, attributes, children) {
 }
 
 const element = (tag, attributes = {}, ...children) =>
-  filledIn(document.createElement(tag), attributes, children);
+  fillNode(document.createElement(tag), attributes, children);
 
 const shape = (tag, attributes = {}, ...children) =>
-  filledIn(document.createElementNS(SVG, tag), attributes, children);
+  fillNode(document.createElementNS(SVG, tag), attributes, children);
 
 const byId = (id) => document.getElementById(id);
 
-// 250k, 1.5M: a number as axes show it.
-function shortly(number) {
+// With a unit, for axes: 250k, 1.5M.
+function shortNumber(number) {
   const size = Math.abs(number);
   const unit = [
     [1e9, "G"],
@@ -45,7 +44,7 @@ function digits(number) {
 
 const known = (value) => value !== undefined && value !== null && value !== "";
 
-const said = (value) =>
+const asText = (value) =>
   !known(value) ? "" : typeof value === "number" ? digits(value) : String(value);
 
 function clock(seconds) {
@@ -60,4 +59,4 @@ function clock(seconds) {
   return `${count < 10 ? count.toFixed(1) : count.toFixed(0)} ${name}`;
 }
 
-const counted = (count, what) => `${count} ${what}${count === 1 ? "" : "s"}`;
+const plural = (count, what) => `${count} ${what}${count === 1 ? "" : "s"}`;

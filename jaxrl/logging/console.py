@@ -1,0 +1,45 @@
+"""A terminal with colours, by rich, and text that is safe to print there.
+
+rich is imported only when there is a terminal: in a pipe or a notebook all output is
+plain lines.
+"""
+
+import os
+import sys
+import typing
+
+if typing.TYPE_CHECKING:
+    from rich.console import Console
+
+STATE_STYLES = {
+    "running": "cyan",
+    "finished": "green",
+    "failed": "red",
+    "damaged": "red",
+    "stopped": "yellow",
+    "interrupted": "yellow",
+    "pruned": "yellow",
+    "waiting": "dim",
+}
+
+
+def terminal() -> "Console | None":
+    """The terminal that stdout is; None in a pipe, a notebook or a dumb terminal."""
+    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+        return None
+    from rich.console import Console
+
+    # Names come from users: no markup, no emoji codes, no guessed highlighting.
+    return Console(
+        file=sys.stdout, markup=False, emoji=False, highlight=False, force_jupyter=False
+    )
+
+
+def printable(text: str) -> str:
+    """The text without control characters, so that a name cannot move the cursor."""
+    return "".join(x if x.isprintable() else "�" for x in text)
+
+
+def shortened(name: str, width: int) -> str:
+    """The end of a name, which differs, where the beginning is often the same."""
+    return name if len(name) <= width else f"…{name[1 - width :]}"
