@@ -20,7 +20,7 @@ import jaxrl
 from jaxrl.cli.main import main
 from jaxrl.errors import UserError
 from jaxrl.experiments import grid_file, job
-from jaxrl.runs import status
+from jaxrl.runs import arrays, status
 from jaxrl.training import loop
 from jaxrl.training.learner import Learner
 
@@ -218,6 +218,31 @@ def test_a_strangers_grid_ends_and_writes_nothing_elsewhere(
         one.process.wait()
     _, shown = ended(["ls", "runs"], capsys)
     assert SECRET not in shown.out + shown.err
+
+
+@kinds
+def test_a_storage_of_trials_is_a_regular_file(
+    kind, tmp_path, outside, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    text = "{name: x, algo: sac, env: Pendulum-v1, space: {lr: {uniform: [0.1, 1]}}}"
+    Path("x.yaml").write_text(text)
+    place = Path("runs/x/trials.db")
+    place.parent.mkdir(parents=True)
+    kind(place, outside)
+    if kind is not huge:
+        assert "trials.db" in refused(["search", "x.yaml"], capsys)
+
+
+def test_a_state_that_unpacks_to_any_size_is_not_read(run, capsys, monkeypatch):
+    monkeypatch.setattr(arrays, "MAX_BYTES", 100)
+    assert "bytes" in refused(["resume", run], capsys)
+
+
+def test_a_run_cannot_start_thousands_of_processes(run, capsys):
+    changed_config(run, num_procs=9999)
+    for command in ("resume", "rerun"):
+        assert "num_procs" in refused([command, run], capsys)
 
 
 # Writing and removing elsewhere

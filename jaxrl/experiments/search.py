@@ -7,6 +7,7 @@ SQLite file, or in a database of Optuna's that several machines share.
 import importlib.util
 import json
 import math
+import os
 import re
 import shlex
 import socket
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxrl import files
 from jaxrl.errors import UserError, differences
 from jaxrl.experiments import runner
 from jaxrl.experiments.job import Job, Stop
@@ -98,7 +100,10 @@ def _study(plan: SearchSpec) -> Any:
 
     pruners = optuna.pruners.MedianPruner, optuna.pruners.NopPruner
     sampler, pruner = _sampler(plan.sampler), pruners[PRUNERS.index(plan.pruner)]()
-    storage = plan.storage or f"sqlite:///{plan.root / 'trials.db'}"
+    own = plan.root / "trials.db"
+    if os.path.lexists(own) and not files.is_regular(own, plan.root):
+        raise UserError(f"{own} is not a regular file; remove it")
+    storage = plan.storage or f"sqlite:///{own}"
     try:
         return optuna.create_study(
             study_name=plan.name,
