@@ -1,11 +1,11 @@
 """progress.csv: one row per epoch."""
 
 import csv
-import errno
 import io
 import os
 from pathlib import Path
 
+from jaxrl.logging.appending import append
 from jaxrl.logging.columns import Row
 
 
@@ -20,20 +20,12 @@ class Csv:
         return self._path.read_text()
 
     def write(self, row: Row, step: int) -> None:
-        size = os.fstat(self._file.fileno()).st_size
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        if not size:
+        if not os.fstat(self._file.fileno()).st_size:
             writer.writerow(row)
         writer.writerow("" if x is None else f"{x:.9g}" for x in row.values())
-        data = text.getvalue().encode()
-        try:
-            if self._file.write(data) != len(data):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(self._file.fileno())
-        except OSError:
-            self._file.truncate(size)
-            raise
+        append(self._file, text.getvalue().encode(), sync=True)
 
     def close(self) -> None:
         self._file.close()

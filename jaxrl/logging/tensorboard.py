@@ -4,9 +4,7 @@ Event files are written here, through tensorboardX's protocol buffers, because i
 writer does so in a thread, which a full disk ends with a traceback.
 """
 
-import errno
 import math
-import os
 import socket
 import struct
 import time
@@ -14,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from jaxrl.logging.appending import append
 from jaxrl.logging.columns import Row
 
 
@@ -37,17 +36,10 @@ class TensorBoard:
         self._append(events)
 
     def _append(self, events: list[Any]) -> None:
-        """Writes all of them or, on a full disk, none."""
-        size = os.fstat(self._file.fileno()).st_size
         for event in events:
             event.wall_time = time.time()
-        data = b"".join(_record(event.SerializeToString()) for event in events)
-        try:
-            if self._file.write(data) != len(data):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError:
-            self._file.truncate(size)
-            raise
+        records = [_record(event.SerializeToString()) for event in events]
+        append(self._file, b"".join(records))
 
     def describe(self, settings: Mapping[str, Any], metrics: Iterable[str]) -> None:
         """Shows the run as a row of the tab HPARAMS, with these metrics.
