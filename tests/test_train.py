@@ -479,6 +479,7 @@ def test_the_live_line_fits_into_60_columns(monkeypatch):
     last = {line for line in lines if "200000/1000000 steps" in line}
     assert last
     assert all(line.endswith(" left") for line in last)
+    assert all("━━━" in line for line in last)
 
 
 def test_the_live_line_has_a_bar_and_colours_where_there_is_room(monkeypatch):
