@@ -4,8 +4,7 @@
          1e-4]            # line 2
 
 is the data {"lr": ["1e-3", "1e-4"]} and the lines {("lr",): 1, ("lr", 0): 1,
-("lr", 1): 2}. Duplicate keys and values that cannot be read are mistakes, each with
-its line.
+("lr", 1): 2}. Keys that are set twice are mistakes with their line.
 """
 
 import typing
@@ -18,9 +17,8 @@ from jaxrl.errors import UserError
 if typing.TYPE_CHECKING:
     import yaml
 
-Place = tuple[str | int, ...]
+Place = tuple[Any, ...]
 """Keys and indices that lead to a value."""
-UNREADABLE = object()  # stands for a value that a mistake was already reported for
 MOST = 100_000  # values in a file; a few lines of aliases can stand for billions
 # What PyYAML means.
 SYNTAX = {
@@ -29,13 +27,14 @@ SYNTAX = {
     "mapping values are not allowed": "it is not indented as the lines before it, or "
     "has a second ': '",
     "found another document": "a second document begins, but a file holds one",
+    "unhashable key": "a setting has a word for its name, not a list",
 }
 
 
 class Document(NamedTuple):
     """The settings in a file, the line of each place, and mistakes by line."""
 
-    data: dict[str, Any]
+    data: dict[Any, Any]
     lines: dict[Place, int]
     mistakes: list[tuple[int, str]]
 
@@ -59,18 +58,25 @@ def read(path: str, as_text: Sequence[str] = ()) -> Document:
     """
     import yaml
 
+    found = Document({}, {}, [])
     try:
         root = yaml.compose(Path(path).read_text(), Loader=yaml.SafeLoader)
+        if not isinstance(root, yaml.MappingNode):
+            example = "one a line, as in 'gamma: 0.98'"
+            raise UserError(f"{path} must hold settings, {example}")
+        if _size(root, {}) > MOST:
+            raise UserError(f"{path} holds more than {MOST} values, by its aliases")
+        _locate(root, (), found, [])
+        found.data.update(yaml.SafeLoader("").construct_document(root))
+        for key, node in root.value:
+            if key.value in as_text:
+                text = yaml.BaseLoader("").construct_document(node)
+                found.data[key.value] = text
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"{path} is not YAML: {_syntax(error)}") from None
-    if not isinstance(root, yaml.MappingNode):
-        raise UserError(f"{path} must hold settings, one a line, as in 'gamma: 0.98'")
-    if _size(root, {}) > MOST:
-        raise UserError(f"{path} holds more than {MOST} values, by its aliases")
-    builder = _Builder(as_text)
-    return Document(builder.value(root, ()), builder.lines, builder.mistakes)
+    return found
 
 
 def _syntax(error: Exception) -> str:
@@ -84,6 +90,7 @@ def _syntax(error: Exception) -> str:
     for part, sentence in SYNTAX.items():
         problem = sentence if part in problem else problem
     problem = problem.replace("<stream end>", "the end of the file")
+    problem = problem.replace("could not determine a constructor for", "there is no")
     return f"line {mark.line + 1}: {problem}"
 
 
@@ -99,67 +106,43 @@ def _size(node: "yaml.Node", known: dict[int, int]) -> int:
     return known[id(node)]
 
 
-class _Builder:
-    """Turns YAML's nodes into data and notes their lines."""
+def _locate(
+    node: "yaml.Node", place: Place, found: Document, parents: list["yaml.Node"]
+) -> None:
+    """Notes the lines of a node and of all that is in it; drops keys set twice."""
+    import yaml
 
-    def __init__(self, as_text: Sequence[str]) -> None:
-        import yaml
+    found.lines.setdefault(place, node.start_mark.line + 1)
+    if any(node is parent for parent in parents):
+        problem = "a value contains itself"
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+    inner = [*parents, node]
+    if isinstance(node, yaml.ScalarNode):
+        _check(node)
+    elif isinstance(node, yaml.SequenceNode):
+        for i, child in enumerate(node.value):
+            _locate(child, (*place, i), found, inner)
+    else:
+        for key, child in list(node.value):
+            at, line = (*place, str(key.value)), key.start_mark.line + 1
+            if at in found.lines:
+                sentence = f"{key.value} is already set on line {found.lines[at]}"
+                found.mistakes.append((line, sentence))
+                node.value.remove((key, child))
+            else:
+                found.lines[at] = line
+                _locate(child, at, found, inner)
 
-        self._yaml, self._loader = yaml, yaml.SafeLoader("")
-        self._as_text = as_text
-        self._open: list[yaml.Node] = []  # those that hold the present one
-        self.lines: dict[Place, int] = {}
-        self.mistakes: list[tuple[int, str]] = []
 
-    def value(self, node: "yaml.Node", place: Place) -> Any:
-        """The data that a node stands for."""
-        line = node.start_mark.line + 1
-        self.lines.setdefault(place, line)
-        if any(node is other for other in self._open):
-            return self._unreadable(line, "it is a value that contains itself")
-        if isinstance(node, self._yaml.ScalarNode):
-            return self._scalar(node, place)
-        if node.tag.rpartition(":")[2] not in ("map", "seq"):
-            return self._unreadable(line, f"there is no tag {node.tag!r}")
-        self._open.append(node)
-        try:
-            if isinstance(node, self._yaml.MappingNode):
-                return self._mapping(node, place)
-            return [self.value(x, (*place, i)) for i, x in enumerate(node.value)]
-        finally:
-            self._open.pop()
+def _check(node: "yaml.ScalarNode") -> None:
+    """Raises with its line where a value does not fit its tag."""
+    import yaml
 
-    def _scalar(self, node: "yaml.Node", place: Place) -> Any:
-        if place and place[0] in self._as_text:
-            return node.value
-        try:
-            return self._loader.construct_object(node)
-        except Exception as error:  # of any kind where a value does not fit its tag
-            problem = " ".join((getattr(error, "problem", None) or str(error)).split())
-            no_tag = "could not determine a constructor for the tag"
-            problem = problem.replace(no_tag, "there is no tag")
-            return self._unreadable(node.start_mark.line + 1, problem)
-
-    def _mapping(self, node: "yaml.MappingNode", place: Place) -> dict[Any, Any]:
-        merges = any(key.tag.endswith(":merge") for key, _ in node.value)
-        if merges:  # `<<: *base`, whose values give way
-            self._loader.flatten_mapping(node)
-        found: dict[Any, Any] = {}
-        for key, value in node.value:
-            line = key.start_mark.line + 1
-            if not isinstance(key, self._yaml.ScalarNode):
-                self._unreadable(line, "a setting has a word for its name, not a list")
-                continue
-            name = self._scalar(key, ()) if place else str(key.value)
-            inner = (*place, name)
-            if name in found and not merges:
-                first = self.lines[inner]
-                self._unreadable(line, f"{name} is already set on line {first}")
-                continue
-            self.lines[inner] = line
-            found[name] = self.value(value, inner)
-        return found
-
-    def _unreadable(self, line: int, sentence: str) -> Any:
-        self.mistakes.append((line, sentence))
-        return UNREADABLE
+    try:
+        yaml.SafeLoader("").construct_object(node)
+    except yaml.YAMLError:
+        raise
+    except Exception:  # of any kind
+        problem = f"{node.value!r} is no {node.tag.rpartition(':')[2]}"
+        mark = node.start_mark
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=mark) from None

@@ -118,12 +118,13 @@ def test_a_grid_takes_switches_lists_shorthands_and_parts(capsys):
     line = "grid sac --env A --no-learn_alpha --wandb true false --lr[rate] 1 2"
     words = [*line.split()[1:], "--env_kwargs:g", "-1", "--seed", "-1", "3"]
     given, unknown = setting_flags.grid(words).parse_some(words)
-    assert given.learn_alpha == ["false"]
-    assert given.wandb == ["true", "false"]
-    assert given.seed == ["-1", "3"]
+    own = setting_flags.several({k: getattr(given, k) for k in ("wandb", "seed")})
+    assert own == {"wandb": ["true", "false"], "seed": ["-1", "3"]}
+    assert given.learn_alpha == [["false"]]
     assert unknown == {"lr[rate]": ["1", "2"], "env_kwargs:g": ["-1"]}
+    assert setting_flags.several({"wandb": [[]]}) == {"wandb": ["true"]}
     with pytest.raises(UserError, match="twice"):
-        setting_flags.grid(["sac"]).parse_some(["sac", "--seed", "0", "--seed", "1"])
+        setting_flags.several({"seed": [["0"], ["1"]]})
 
 
 def test_rerun_shows_the_settings_of_the_runs_algorithm(tmp_path, capsys):

@@ -314,7 +314,7 @@ BOMB = "a: &a [1, 1]\n" + "".join(
         ("{algo: sac, env: Hopper-v4, include: {5: 4}}", "5 is not a setting"),
         ("algo: sac\nenv: Hopper-v4\nseed: !!timestamp z", "line 3"),
         ("{algo: sac, env: Hopper-v4, seed: !!bool q}", "line 1"),
-        ("{algo: sac, env: Hopper-v4, env_kwargs: !!omap [a: 1]}", "no tag"),
+        ("{algo: sac, env: Hopper-v4, env_kwargs: !!omap [a: 1]}", "a mapping"),
         ("{algo: sac, env: Ant-v4, name: a, exp_name: b}", "already set on line 1"),
         ("{algo: sac, env: Ant-v4, per_env: {Ant-v4: {algo: td3}}}", "algo cannot be"),
         ("{algo: sac, env: Hopper-v4, overwrite: true}", "use the flag --overwrite"),

@@ -219,6 +219,7 @@ def test_a_command_writes_its_outcome_where_it_was_asked_to(
     monkeypatch.setattr(main_module.importlib, "import_module", lambda name: Command)
     for words, expected in ([], "finished"), (["fail"], state):
         monkeypatch.setenv("JAXRL_STATUS", str(tmp_path / "outcome.json"))
+        (tmp_path / "outcome.json").unlink(missing_ok=True)  # as a runner does
         try:
             code = main_module.main(["train", *words])
         except RuntimeError:
@@ -279,6 +280,26 @@ def test_a_run_of_a_grid_that_kills_itself_is_a_failure_with_its_signal(tmp_path
     found = status.read(file)
     assert (found.state, found.signal) == ("failed", "SIGKILL")
     assert "SIGKILL" in printed
+
+
+@pytest.mark.parametrize(
+    ("trouble", "word"), [("raises", "Error"), ("is killed", "SIGKILL")]
+)
+def test_a_grid_knows_why_one_rank_of_a_run_failed(tmp_path, trouble, word):
+    pytest.importorskip("mpi4py")
+    words = ["ppo", "--name", "g", "--env", "own_envs:Trouble-v0", "--num_procs", "2"]
+    words += ["--env_kwargs", f"{{trouble: {trouble}}}", "--steps", "1000000"]
+    words += ["--hidden", "8", "--steps_per_epoch", "64", "--minibatches", "1"]
+    code, printed = finished_command(words)
+    assert code == 1, printed
+    (file,) = (tmp_path / "runs/g").rglob("*_s0.json")
+    found = status.read(file)
+    assert found.state == "failed"
+    assert word in found.reason
+    assert found.reason in printed
+    (run,) = (tmp_path / "runs/g").rglob("config.yaml")
+    state = reading.record(run.parent).state
+    assert state == ("failed" if trouble == "raises" else "interrupted")
 
 
 def test_a_signal_is_in_the_outcome_of_a_stopped_run(tmp_path):

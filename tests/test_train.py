@@ -594,7 +594,7 @@ def test_the_train_command_prints_where_results_are(tmp_path):
         (["train", "sac"], "no environment"),
         (["train", "sac", "--env", "Hoper-v4"], "did you mean Hopper-v4"),
         (["train", "sac", "--env", "nomodule:X-v0"], "cannot import 'nomodule'"),
-        (["train", "sac", "--env", "Hopper-v2"], "take Hopper-v5"),
+        (["train", "sac", "--env", "Hopper-v2"], "Hopper-v5"),
         (["train", "sac", "--env"], "--env needs a value"),
         (["train", "sac", "--config"], "--config needs a value, as in --config FILE"),
         (

@@ -29,13 +29,27 @@ def test_every_value_has_its_line(tmp_path):
     }
 
 
-def test_mistakes_are_found_all_at_once_and_the_rest_is_read(tmp_path):
-    text = "a: 1\nb: !!python/name:os.x\na: 2\n? [1]\n: 3\nc: &c [*c, 4]\n"
-    data, _, mistakes = read(tmp_path, text)
-    assert [line for line, _ in mistakes] == [2, 3, 4, 6]
-    assert data["a"] == 1
-    assert data["b"] is data["c"][0] is yaml_lines.UNREADABLE
-    assert data["c"][1] == 4
+def test_keys_that_are_set_twice_are_found_all_at_once(tmp_path):
+    text = "a: 1\na: 2\nb:\n  c: 3\n  c: 4\na: 5\n"
+    mistakes = read(tmp_path, text).mistakes
+    assert [line for line, _ in mistakes] == [2, 5, 6]
+    assert all("already set on line" in sentence for _, sentence in mistakes)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("a: 1\nb: !!python/name:os.x", "line 2"),
+        ("a: 1\n? [1]\n: 3", "line 2"),
+        ("a: &a [*a]", "contains itself"),
+        ("a: 1\nb: !!timestamp z", "line 2"),
+        ("a: 1\nb: 2001-99-99", "line 2"),
+        ("- 1", "must hold settings"),
+    ],
+)
+def test_what_cannot_be_read_as_data_is_refused(tmp_path, text, part):
+    with pytest.raises(UserError, match=part):
+        read(tmp_path, text)
 
 
 def test_aliases_and_merges_are_followed_up_to_a_limit(tmp_path):

@@ -2,6 +2,7 @@
 
 import argparse
 import shlex
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from jaxrl.algos import NAMES
@@ -66,12 +67,15 @@ def _flags(typed: tuple[str, ...]) -> dict[str, str]:
 
 def _bash(contexts: list[Context]) -> str:
     cases = [
-        f"        {shlex.quote(' '.join(typed) or 'jaxrl')}) words={joined} ;;"
+        f"        {_quoted(typed or ('jaxrl',))}) words={_quoted(words)} ;;"
         for typed, words in contexts
-        if (joined := shlex.quote(" ".join(words)))
     ]
-    pairs = ["|".join(shlex.quote(" ".join(x.typed)) for x in contexts if x.typed[1:])]
-    return BASH.format(algorithms=pairs[0], cases="\n".join(cases)).rstrip()
+    algorithms = "|".join(_quoted(each.typed) for each in contexts if each.typed[1:])
+    return BASH.format(algorithms=algorithms, cases="\n".join(cases)).rstrip()
+
+
+def _quoted(words: Iterable[str]) -> str:
+    return shlex.quote(" ".join(words))
 
 
 def _fish(contexts: list[Context]) -> list[str]:

@@ -8,10 +8,12 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from jaxrl.errors import UserError, suggestion
+from jaxrl.settings.values import KINDS
 
+ON = "true"  # what a switch without a value stands for
 WIDEST = 100  # columns of a help text
 RENAMED = {"checkpoint": "model", "n_eval_episodes": "episodes"}
 RENAMED |= {"num_test_episodes": "episodes"}
@@ -63,11 +65,15 @@ class Parser(argparse.ArgumentParser):
         return self.parse_args(known), unknown
 
     def _split(self, words: list[str]) -> tuple[list[str], dict[str, list[str]]]:
+        """What argparse can read, and what it does not know."""
         options = self._option_string_actions
         known, unknown = [], {}
         while words:
             word = words.pop(0)
             name, equals, value = word.partition("=")
+            switch = options.get(name.replace("--no_", "--", 1))
+            if name not in options and switch and switch.metavar == KINDS[bool]:
+                word, name = f"{switch.option_strings[0]}=false", ""  # --no_wandb
             if name[:2] == "--" and name not in options:
                 unknown[name[2:]] = [value] if equals else _values(words)
                 continue
@@ -127,22 +133,6 @@ def peek(words: Sequence[str], option: str) -> str:
 def first_word(words: Sequence[str]) -> str:
     """The word before all flags; "" where there is none."""
     return words[0] if words and not words[0].startswith("-") else ""
-
-
-class Once(argparse.Action):
-    """Takes one or several values, but only once; none is the switch turned on."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        """Stores the values as a list."""
-        if hasattr(namespace, self.dest):
-            raise UserError(f"--{self.dest} is given twice; name all its values once")
-        setattr(namespace, self.dest, values or [self.const])
 
 
 # Kinds of values

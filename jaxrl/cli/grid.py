@@ -2,7 +2,6 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from jaxrl.algos import NAMES
 from jaxrl.cli import setting_flags
@@ -16,13 +15,17 @@ from jaxrl.runs import failures
 from jaxrl.settings.values import shown
 
 # Of the command, not of its runs.
-OPTIONS = ("grid", "jobs", "dry_run", "time_limit", "retries", "overwrite", "launcher")
+OPTIONS = (
+    *("grid", "name", "out", "jobs", "dry_run", "time_limit", "retries"),
+    *("overwrite", "launcher"),
+)
 
 
 def main(arguments: list[str]) -> int:
     own, unknown = setting_flags.grid(arguments).parse_some(arguments)
-    given = {k: x for k, x in vars(own).items() if k not in OPTIONS} | unknown
-    found = _grid_file(own.grid, given)
+    given = {k: x for k, x in vars(own).items() if k not in OPTIONS}
+    places = {k: x for k, x in vars(own).items() if k in ("name", "out") and x}
+    found = _grid_file(own.grid, setting_flags.several(given) | unknown, places)
     if own.dry_run:
         concurrent = len(found.variants) if own.launcher == "slurm" else 0
         return _describe(found.variants, own.jobs or concurrent)
@@ -43,20 +46,21 @@ def _run(found: GridFile, own: argparse.Namespace) -> runner.Summary:
     return slurm.run_here(found.grid.name, found.variants, options)
 
 
-def _grid_file(first: str, given: dict[str, Any]) -> GridFile:
+def _grid_file(
+    first: str, given: dict[str, list[str]], places: dict[str, str]
+) -> GridFile:
     """The grid of a file, or of flags."""
     if first in NAMES:
-        places = {k: [x] for k, x in given.items() if k in ("name", "out")}
-        return grid_file.from_flags(first, given | places)
+        return grid_file.from_flags(first, given, places)
     if not first or not (Path(first).exists() or Path(first).suffix):
         hint = suggestion(first, NAMES) or f"; choose {', '.join(NAMES)} or a file"
         asked = f"there is no file and no algorithm {first!r}" if first else "no grid"
         raise UserError(f"{asked}{hint}")
-    if others := [name for name in given if name not in ("name", "out")]:
-        hint = suggestion(f"--{others[0]}", [f"--{name}" for name in OPTIONS[1:]])
+    for name in given:
+        hint = suggestion(f"--{name}", [f"--{option}" for option in OPTIONS[1:]])
         hint = hint or f"; the settings of a grid are in {first}"
-        raise UserError(f"--{others[0]} is not an option of a file's grid{hint}")
-    return grid_file.read(first, given)
+        raise UserError(f"--{name} is not an option of a file's grid{hint}")
+    return grid_file.read(first, places)
 
 
 def _describe(variants: list[Variant], jobs: int) -> int:

@@ -82,7 +82,7 @@ def _ran(command: str, rest: list[str]) -> int:
         with interrupt.as_exit():
             module = importlib.import_module(f"jaxrl.cli.{command}")
         code = module.main(rest)
-        outcome.record_exit_code(code)
+        outcome.record_if_none(Status.from_exit_code(code))
         return code
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -32,7 +32,7 @@ def record(ended: Status) -> None:
         status.write(Path(_file), ended)
 
 
-def record_exit_code(code: int) -> None:
-    """Of a command that returned; a rank that it started may have said more."""
-    if _file and not (code and Path(_file).exists()):
-        record(Status.from_exit_code(code))
+def record_if_none(ended: Status) -> None:
+    """Of a command that may have started ranks, which know more of a failure."""
+    if _file and not Path(_file).exists():
+        record(ended)

@@ -50,7 +50,11 @@ def launched(words: list[str], size: int, threads: int = 0) -> int:
         except BaseException:
             launch.kill()
             raise
-    return 128 + stop.signal if stop.signal and code else code
+    if stop.signal and code:
+        outcome.record_if_none(Status.from_signal(stop.signal))
+        return 128 + stop.signal
+    outcome.record_if_none(Status.from_exit_code(code, launch.reason))
+    return code
 
 
 def cache_compilations() -> None:

@@ -9,6 +9,7 @@ from jaxrl.algos import NAMES
 from jaxrl.algos.presets import PRESETS
 from jaxrl.cli import flags
 from jaxrl.cli.flags import Parser
+from jaxrl.errors import UserError
 from jaxrl.runs import spec
 from jaxrl.settings import values
 
@@ -43,8 +44,8 @@ def train(words: Sequence[str], config: str = "") -> Parser:
     )
     made.add_argument("algo", nargs="?", metavar="ALGO", help="algorithm")
     add = made.add_argument
-    add("--env", metavar="ID", default=argparse.SUPPRESS, help=ENV)
-    add("--preset", metavar="NAME", default=argparse.SUPPRESS, help=PRESET)
+    _add(made, "env", "ID", ENV)
+    _add(made, "preset", "NAME", PRESET)
     add("--config", metavar="FILE", help="settings from a YAML file; flags win")
     add_verbose(made)
     _add_settings(made, algo, flags.peek(words, "--preset"))
@@ -67,10 +68,9 @@ def grid(words: Sequence[str]) -> Parser:
     add = made.add_argument
     add("grid", nargs="?", default="", metavar="FILE|ALGO", help="what to run")
     name = "name of the grid and its directory [the file's name, or ALGO]"
-    add("--name", metavar="NAME", default=argparse.SUPPRESS, help=name)
+    add("--name", metavar="NAME", help=name)
     add_jobs(made, "runs at a time, one thread each [as many as the cores allow]")
-    out = "directory that holds grids [runs]"
-    add("--out", metavar="DIR", default=argparse.SUPPRESS, help=out)
+    add("--out", metavar="DIR", help="directory that holds grids [runs]")
     add("--dry_run", action="store_true", help="show variants and estimate the time")
     limit = f"stop and save a run after this time, {DURATION} [none]"
     add("--time_limit", type=flags.duration, default=0, metavar="TIME", help=limit)
@@ -80,10 +80,18 @@ def grid(words: Sequence[str]) -> Parser:
     add("--overwrite", action="store_true", help=overwrite)
     launcher = "where to run: local, or slurm as the file's `slurm:` asks [local]"
     made.add_choice("--launcher", ("local", "slurm"), launcher, "local")
-    for option, kind, text in (("env", "ID", ENV), ("preset", "NAME", PRESET)):
-        _add_list(made, option, kind, text)
+    _add(made, "env", "ID", ENV, "+")
+    _add(made, "preset", "NAME", PRESET, "+")
     _add_settings(made, algo, several=True)
     return made
+
+
+def several(given: dict[str, Any]) -> dict[str, list[str]]:
+    """The values of a grid's flags; each flag may be given once."""
+    for name, lists in given.items():
+        if len(lists) > 1:
+            raise UserError(f"--{name} is given twice; name all its values once")
+    return {name: lists[0] or [flags.ON] for name, lists in given.items()}
 
 
 def rerun(words: Sequence[str]) -> Parser:
@@ -131,32 +139,25 @@ def _add_setting(
 ) -> None:
     default = values.shown(setting.default)
     text = f"{setting.help} [{default}]" if default else setting.help
-    kind, switch = values.kind(setting.hint), setting.hint is bool
-    options: dict[str, Any] = {"metavar": kind, "default": argparse.SUPPRESS}
-    options["help"] = text.replace("%", "%%") if visible else argparse.SUPPRESS
-    if several:
-        options |= {"action": flags.Once, "nargs": "*" if switch else "+"}
-    if switch:
-        options |= {"const": "true"} if several else {"const": "true", "nargs": "?"}
-        off: Any = ["false"] if several else "false"
-        group.add_argument(
-            f"--no_{name}",
-            dest=name,
-            action="store_const",
-            const=off,
-            default=argparse.SUPPRESS,
-            help=argparse.SUPPRESS,
-        )
-    group.add_argument(f"--{name}", **options)
+    text = text.replace("%", "%%") if visible else argparse.SUPPRESS
+    count = ("*", "+") if several else ("?", None)
+    nargs = count[0] if setting.hint is bool else count[1]
+    _add(group, name, values.kind(setting.hint), text, nargs)
+
+
+def _add(group: Any, name: str, kind: str, text: str, nargs: str | None = None) -> None:
+    """A flag that is absent where it is not given; of several values, a list of lists.
+
+    One given twice can then be told from one with two values.
+    """
+    options: dict[str, Any] = {"metavar": kind, "help": text, "nargs": nargs}
+    options |= {"const": flags.ON} if nargs == "?" else {}
+    options |= {"action": "append"} if nargs in ("*", "+") else {}
+    group.add_argument(f"--{name}", default=argparse.SUPPRESS, **options)
 
 
 def add_jobs(made: Parser, text: str) -> None:
     made.add_argument("--jobs", type=flags.count, default=0, metavar="N", help=text)
-
-
-def _add_list(made: Parser, name: str, kind: str, text: str) -> None:
-    kinds: dict[str, Any] = {"nargs": "+", "action": flags.Once, "metavar": kind}
-    made.add_argument(f"--{name}", default=argparse.SUPPRESS, help=text, **kinds)
 
 
 def add_verbose(made: Parser) -> None:

@@ -60,11 +60,13 @@ def read(path: str, changes: Mapping[str, str] | None = None) -> GridFile:
     return builder.grid_file(path, changes or {})
 
 
-def from_flags(algo: str, flags: Mapping[str, list[str]]) -> GridFile:
+def from_flags(
+    algo: str, flags: Mapping[str, list[str]], changes: Mapping[str, str] | None = None
+) -> GridFile:
     """The grid of one line: flags with a value or several."""
     builder = Builder(algo, Mistakes())
     builder.add_settings([Entry((key,), x) for key, x in flags.items()], [algo])
-    return builder.grid_file("the grid", {})
+    return builder.grid_file("the grid", changes or {})
 
 
 class Entry:
@@ -101,8 +103,9 @@ class Builder:
         self._faulty: set[str] = set()  # whose values are not known for their mistakes
         self._named: Place = ()
 
-    def add_all(self, data: Mapping[str, Any]) -> None:
+    def add_all(self, data: Mapping[Any, Any]) -> None:
         """The settings and sections of a file."""
+        data = self.mapping(data, ())
         entries = [Entry((k,), x) for k, x in data.items() if k not in SECTIONS]
         self.add_settings(entries)
         for section in SECTIONS:  # what is excluded must be there before
@@ -262,12 +265,11 @@ class Builder:
         """The settings in a section."""
         if isinstance(data, Mapping):
             words = {key: value for key, value in data.items() if isinstance(key, str)}
-            for key in data.keys() - words.keys() - {yaml_lines.UNREADABLE}:
+            for key in data.keys() - words.keys():
                 self.mistakes.add((*place, key), f"{key!r} is not a setting's name")
             return words
-        if data is not yaml_lines.UNREADABLE:
-            example = EXAMPLES.get(str(place[0]), "{lr: 0.001, seed: 0}")
-            self.mistakes.add(place, f"{place[0]} takes settings, as in {example}")
+        example = EXAMPLES.get(str(place[0]), "{lr: 0.001, seed: 0}")
+        self.mistakes.add(place, f"{place[0]} takes settings, as in {example}")
         return {}
 
 

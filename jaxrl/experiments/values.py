@@ -7,7 +7,7 @@ import contextlib
 import difflib
 import functools
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jaxrl.algos import NAMES
@@ -15,7 +15,7 @@ from jaxrl.algos.presets import PRESETS
 from jaxrl.errors import suggestion
 from jaxrl.runs import spec
 from jaxrl.settings import values
-from jaxrl.yaml_lines import UNREADABLE, parsed
+from jaxrl.yaml_lines import parsed
 
 CHOICES = {"algo": NAMES, "preset": ("default", *PRESETS)}
 # Each run's own, which the grid decides.
@@ -94,8 +94,6 @@ def key_fault(
 
 def value_fault(key: str, value: Any, algos: Sequence[str]) -> str:
     """What is wrong with the value of a known setting; empty if nothing is."""
-    if not _is_readable(value):  # which is reported already
-        return ""
     if key in CHOICES:
         hint = suggestion(str(value), CHOICES[key])
         known = hint or f"; choose {', '.join(CHOICES[key])}"
@@ -116,14 +114,6 @@ def _having(name: str, algos: Sequence[str]) -> Sequence[str]:
     """The given algorithms; without any, one that has the setting."""
     having = [algo for algo in NAMES if name in spec.known_settings(algo)]
     return algos or having[:1] or NAMES[:1]
-
-
-def _is_readable(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return all(map(_is_readable, value.values()))
-    if isinstance(value, list | tuple):
-        return all(map(_is_readable, value))
-    return value is not UNREADABLE
 
 
 def _env_fault(value: Any) -> str:

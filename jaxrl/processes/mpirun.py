@@ -44,6 +44,7 @@ class Launch:
         self._stop: signal.Signals | None = None
         self._stop_time, self._stop_sent = 0.0, False
         self._banners: list[str] = []  # about the end
+        self.reason = ""  # of a failure, for people
         launcher = os.getpid()
         self._process = subprocess.Popen(
             command,
@@ -78,8 +79,9 @@ class Launch:
         except subprocess.TimeoutExpired:
             return None
         self._reader.join()
-        if message := self._message(code):
-            print(message, file=sys.stderr)
+        self.reason = self._reason(code)
+        if self.reason:
+            print(f"jaxrl: {self.reason}", file=sys.stderr)
         self._directory.remove()
         return code if code >= 0 else 128 - code
 
@@ -107,25 +109,25 @@ class Launch:
         self._reader.join()
         self._directory.remove()
 
-    def _message(self, code: int) -> str:
-        """How the ranks ended; empty after success or a stop that they report."""
+    def _reason(self, code: int) -> str:
+        """Why the ranks failed; empty after success or a stop that they report."""
         reports = records.read(self._records)
         if failed := [one for one in reports if one.state == "failed"]:
             first = min(failed, key=lambda record: record.rank)
-            return ranks.sentence(first.rank, first.reason)
+            return ranks.with_rank(first.rank, first.reason)
         if code == 0 or any(one.state == "interrupted" for one in reports):
             return ""
         if code < 0:
             name = banners.signal_name(-code)
-            return f"jaxrl: mpirun was killed by {name}; aborting all ranks"
+            return f"mpirun was killed by {name}; aborting all ranks"
         end = next(filter(None, map(banners.parse, self._banners)), None)
         stopped = self._stop is not None and code == 128 + self._stop
         if stopped and not (end and end.state == "killed"):
             return ""  # rank 0 handled the signal and has printed so
         if end:
-            return f"jaxrl: {_describe(end)}; aborting all ranks"
+            return f"{_describe(end)}; aborting all ranks"
         unexplained = "".join(self._banners).strip()
-        return unexplained or f"jaxrl: mpirun ended with exit code {code}"
+        return unexplained or f"mpirun ended with exit code {code}"
 
 
 def _describe(end: RankRecord) -> str:

@@ -126,15 +126,15 @@ def end_all(exit_code: int, reason: str) -> NoReturn:
         time.sleep(RANK0_GRACE_AT_START if exit_code == 2 else RANK0_GRACE)
     if not records.write(rank(), "failed", reason=reason, exit_code=exit_code):
         with contextlib.suppress(OSError):
-            os.write(_stderr, f"{sentence(rank(), reason)}\n".encode())
+            os.write(_stderr, f"jaxrl: {with_rank(rank(), reason)}\n".encode())
     if MPI := sys.modules.get("mpi4py.MPI"):
         MPI.COMM_WORLD.Abort(exit_code)
     os._exit(exit_code)  # before MPI was started, the launcher ends the others
 
 
-def sentence(rank: int, reason: str) -> str:
-    """The error message for a reason that a rank gave."""
-    return f"jaxrl: rank {rank}: {reason}" if rank else f"jaxrl: {reason}"
+def with_rank(rank: int, reason: str) -> str:
+    """The reason of a failure, with the rank that gave it; rank 0 reports for all."""
+    return f"rank {rank}: {reason}" if rank else reason
 
 
 def exit_after_stop(stopped_by: signal.Signals) -> NoReturn:

@@ -72,16 +72,15 @@ class Status:
         )
 
     @classmethod
-    def from_exit_code(cls, code: int) -> Self:
+    def from_exit_code(cls, code: int, reason: str = "") -> Self:
         """Of a process that left no outcome; below 0, a signal killed it."""
         if code == 0:
             return cls(state="finished", exit_code=0)
         if code > 0:
-            return cls(
-                state="failed", reason=f"exited with code {code}", exit_code=code
-            )
+            reason = reason or f"exited with code {code}"
+            return cls(state="failed", reason=reason, exit_code=code)
         name = _signal_name(-code)
-        reason, code = f"killed by {name}", 128 - code
+        reason, code = reason or f"killed by {name}", 128 - code
         return cls(state="failed", reason=reason, signal=name, exit_code=code)
 
 

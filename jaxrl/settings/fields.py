@@ -6,11 +6,9 @@ types, defaults and the sentence under each, are in plain sight in its file.
 
 import ast
 import functools
-import importlib
 import importlib.util
 import itertools
 import math
-import typing
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -40,18 +38,10 @@ def fields(module: str, cls: str) -> dict[str, Field]:
         and isinstance(doc, ast.Expr)
         and isinstance(doc.value, ast.Constant)
     }
-    try:
-        return {
-            name: Field(_hint(field.annotation), _value(field.value), sentence)
-            for name, (field, sentence) in documented.items()
-        }
-    except ValueError:  # not written as ours are
-        found = getattr(importlib.import_module(module), cls)
-        hints = typing.get_type_hints(found, include_extras=True)
-        return {
-            name: Field(hints[name], getattr(found, name), sentence)
-            for name, (_, sentence) in documented.items()
-        }
+    return {
+        name: Field(_hint(field.annotation), _value(field.value), sentence)
+        for name, (field, sentence) in documented.items()
+    }
 
 
 def call(module: str, name: str) -> tuple[str, dict[str, Any]]:
