@@ -1,6 +1,5 @@
 """A run that is interrupted at any step and resumed equals one that was not."""
 
-import csv
 import dataclasses
 import json
 import os
@@ -15,60 +14,28 @@ import jax
 import numpy as np
 import optax
 import pytest
-from test_train import events, jaxrl_command, small, train
+from small_runs import (
+    Killed,
+    always,
+    assert_same,
+    at_step,
+    events,
+    jaxrl_command,
+    kill,
+    signalled,
+    small,
+    table,
+    train,
+)
 
 import jaxrl
 from jaxrl.cli.main import main
 from jaxrl.errors import UserError
-from jaxrl.logging.columns import CLOCKS
-from jaxrl.runs import arrays, checkpoint, checkpoint_writer, directory
+from jaxrl.runs import checkpoint, checkpoint_writer, directory
 from jaxrl.runs.checkpoint_writer import CheckpointWriter
-from jaxrl.training import loop, session
+from jaxrl.training import session
 
 ALGOS = ("vpg", "trpo", "ppo", "ddpg", "td3", "sac")
-
-
-class Killed(BaseException):
-    """Raised in place of the end of the process."""
-
-
-def table(path):
-    """The rows of progress.csv without its clocks."""
-    rows = list(csv.DictReader((path / "progress.csv").read_text().splitlines()))
-    return [{k: v for k, v in row.items() if k not in CLOCKS} for row in rows]
-
-
-def at_step(monkeypatch, step, happens):
-    """Lets something happen to a run before it takes this step."""
-    collect = loop.collect
-
-    def watched(training):
-        if training.setup.progress.env_steps == step:
-            monkeypatch.setattr(loop, "collect", collect)
-            happens(training)
-        collect(training)
-
-    monkeypatch.setattr(loop, "collect", watched)
-
-
-def always(writer, seconds):
-    """No checkpoint is left out to save time."""
-    return True
-
-
-def kill(training):
-    raise Killed
-
-
-def signalled(training):
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-def assert_same(one, two):
-    assert table(one.directory) == table(two.directory)
-    same = arrays.flatten(one.state), arrays.flatten(two.state)
-    for name in same[0]:
-        np.testing.assert_array_equal(same[0][name], same[1][name], err_msg=name)
 
 
 @pytest.mark.parametrize("algo", ALGOS)

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 import pytest
 import yaml
+from small_runs import SMALL_ON, events, jaxrl_command, small, timeless, train
 from support import SPEC, algorithms, small_config
 
 import jaxrl
@@ -31,35 +32,6 @@ from jaxrl.runs import spec as specs
 from jaxrl.training import acting
 from jaxrl.training.buffers import HostReplay, unpack
 from jaxrl.types import Box, Discrete, EnvSpec
-
-SMALL_ON = {"steps_per_epoch": 64, "epochs": 2, "hidden": "8"}
-SMALL_OFF = {
-    "steps_per_epoch": 60,
-    "epochs": 2,
-    "hidden": "8",
-    "batch_size": 8,
-    "start_steps": 30,
-    "update_after": 40,
-    "update_every": 20,
-    "num_test_episodes": 1,
-    "max_ep_len": 15,
-}
-
-
-def small(algo, **changes):
-    settings = SMALL_ON if algo in ("vpg", "trpo", "ppo") else SMALL_OFF
-    return settings | changes
-
-
-def train(tmp_path, algo, env, **changes):
-    settings = {"out": str(tmp_path), "overwrite": True} | small(algo, **changes)
-    return jaxrl.train(algo, env, screen=False, **settings)
-
-
-def timeless(history):
-    """The rows without their clocks."""
-    return [{k: v for k, v in row.items() if k not in CLOCKS} for row in history]
-
 
 # The run
 
@@ -141,18 +113,6 @@ def test_a_full_disk_stops_the_run_and_leaves_no_half_event(tmp_path):
     board.write({"x": 1.0}, 3)
     board.close()
     assert [event.step for event in events(tmp_path)] == [0, 1, 3]
-
-
-def events(directory):
-    """What TensorBoard reads: records of a length, a checksum, an event, a checksum."""
-    from tensorboardX.proto.event_pb2 import Event
-
-    for file in sorted((directory / "tb").iterdir()):
-        data = file.read_bytes()
-        while data:
-            size = int.from_bytes(data[:8], "little")
-            yield Event.FromString(data[12 : 12 + size])
-            data = data[16 + size :]
 
 
 def test_tensorboard_shows_curves_and_settings_as_one_run(tmp_path):
@@ -554,20 +514,6 @@ def test_weights_and_biases_keeps_an_offline_run(tmp_path, monkeypatch):
 
 
 COMMAND = "from jaxrl.cli.main import main; raise SystemExit(main())"
-
-
-def jaxrl_command(*words):
-    return subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from jaxrl.cli.main import main; raise SystemExit(main())",
-        ]
-        + [str(word) for word in words],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def test_the_train_command_prints_where_results_are(tmp_path):

@@ -8,8 +8,17 @@ import time
 
 import pytest
 from PIL import Image
-from test_resume import Killed, assert_same, at_step, kill, signalled
-from test_train import events, jaxrl_command, small, train
+from small_runs import (
+    Killed,
+    assert_same,
+    at_step,
+    events,
+    jaxrl_command,
+    kill,
+    signalled,
+    small,
+    train,
+)
 
 import jaxrl
 from jaxrl.cli.main import main

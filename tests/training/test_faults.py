@@ -10,8 +10,7 @@ import sys
 import time
 
 import pytest
-from test_resume import table
-from test_train import jaxrl_command, small
+from small_runs import jaxrl_command, small, table
 
 from jaxrl.runs import checkpoint
 
