@@ -1,5 +1,6 @@
 """What `train`, `resume` and `rerun` share."""
 
+import contextlib
 import os
 import shlex
 from pathlib import Path
@@ -71,12 +72,22 @@ def report(result: "Result") -> int:
     path = shlex.quote(str(result.directory))
     if result.stopped_by:
         outcome.record(Status.from_signal(result.stopped_by))
-        print(f"\nstopped by {result.stopped_by.name} and saved; continue with")
-        print(f"  jaxrl resume {path}", flush=True)
+        _print(
+            f"\nstopped by {result.stopped_by.name} and saved; continue with",
+            f"  jaxrl resume {path}",
+        )
         # All is saved, and an unfinished compilation would delay the exit.
         ranks.exit_after_stop(result.stopped_by)
-    print(f"\nresults in {path}")
-    print(f"  jaxrl plot {path}")
-    print(f"  jaxrl eval {path}        jaxrl video {path}")
-    print(f"  jaxrl resume {path} --steps N        to train longer")
+    _print(
+        f"\nresults in {path}",
+        f"  jaxrl plot {path}",
+        f"  jaxrl eval {path}        jaxrl video {path}",
+        f"  jaxrl resume {path} --steps N        to train longer",
+    )
     return 0
+
+
+def _print(*lines: str) -> None:
+    """If it can be; that it cannot was said when the run first printed."""
+    with contextlib.suppress(OSError):
+        print("\n".join(lines), flush=True)
