@@ -3,10 +3,10 @@
 import contextlib
 import os
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxrl.cli import outcome
+from jaxrl.cli import compilations, outcome
+from jaxrl.logging.console import terminal
 from jaxrl.processes import mpirun, ranks
 from jaxrl.processes.signals import StopRequest
 from jaxrl.processes.threads import physical_cores
@@ -59,12 +59,10 @@ def launched(words: list[str], size: int, threads: int = 0) -> int:
 
 
 def cache_compilations() -> None:
-    """Keeps compiled programs for the next start."""
-    import jax
-
-    home = os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")
-    jax.config.update("jax_compilation_cache_dir", str(Path(home) / "jaxrl" / "xla"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    """Keeps compiled programs for the next start; called before JAX is imported."""
+    if ranks.prints() and terminal():
+        _print("loading JAX")  # some seconds on a slow disk
+    compilations.keep()
 
 
 def report(result: "Result") -> int:

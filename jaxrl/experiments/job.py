@@ -102,7 +102,9 @@ class Job:
                 self.stop(Stop(f"took longer than {time_limit:g} s"))
             return
         record = self.variant.record
-        if code == 0 and record is not None and record.state == "finished":
+        over = record is not None and record.state == "finished"
+        # A request to stop may kill a run that is already over.
+        if over and (code == 0 or self._stop):
             self.state, self.reason = "finished", ""
         elif self._stop:
             self.state, self.reason = self._stop.state, self._stop_reason(self._stop)
