@@ -440,17 +440,37 @@ def test_the_table_and_the_clock_read_well():
 
 def test_the_time_left_is_by_the_pace_of_the_last_epochs(monkeypatch):
     now, shown = 0.0, io.StringIO()
-    monkeypatch.setattr("jaxrl.logging.terminal.time.perf_counter", lambda: now)
+    monkeypatch.setattr("jaxrl.logging.pace.time.perf_counter", lambda: now)
     screen = Terminal(10_000, stream=shown)
     paces = [10, *[100] * 5, *[50] * 5]  # the first epoch compiles
     for epoch, pace in enumerate(paces, 1):
         now += 100 / pace
+        screen.updated(100 * epoch, 100)
         screen.write({"Epoch": epoch}, 100 * epoch)
     lines = shown.getvalue().splitlines()
     assert lines[0] == "epoch 1  100/10000 steps  10 steps/s  0:16:30 left"
     assert lines[1] == "epoch 2  200/10000 steps  100 steps/s  0:01:38 left"
     assert "  100 steps/s" in lines[5]
     assert lines[10] == "epoch 11  1100/10000 steps  50 steps/s  0:02:58 left"
+
+
+def test_the_time_left_is_by_updates_that_were_made(monkeypatch):
+    now, shown = 0.0, io.StringIO()
+    monkeypatch.setattr("jaxrl.logging.pace.time.perf_counter", lambda: now)
+    screen = Terminal(10_000, stream=shown)
+    now += 0.1  # random steps, with no update among them
+    screen.write({"Epoch": 1}, 1000)
+    assert "left" not in shown.getvalue()
+    for _ in range(3):
+        screen.compiling(1000)
+        now += 10
+    screen.compiled()
+    assert shown.getvalue().count("compiling") == 1
+    for step in (1000, 1050, 1100):
+        screen.updated(step, 50)
+        now += 1 if step < 1100 else 0
+    screen.write({"Epoch": 2}, 1100)
+    assert "50 steps/s  0:02:58 left" in shown.getvalue()
 
 
 class Screen(io.StringIO):
@@ -467,6 +487,7 @@ def shown_on_a_screen(monkeypatch, **environment):
     terminal = Terminal(1_000_000, stream=screen)
     terminal.print("one")
     for step in (100_000, 200_000):
+        terminal.updated(step, 100_000)
         terminal.write({"Epoch": 1, "AverageTestEpRet": -1234.5}, step)
     terminal.close()
     return screen.getvalue()

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +32,7 @@ def _existing() -> list[jax.Device]:
     try:
         return jax.local_devices()
     except (RuntimeError, AssertionError) as error:  # by what is installed
-        asked = jax.config.jax_platforms
+        asked = os.environ.get("JAX_PLATFORMS")
         reason = " ".join(str(error).split()) or "it is not installed"
         raise ValueError(
             f"JAX cannot use {asked or 'any device'} here: {reason}; set or unset "
