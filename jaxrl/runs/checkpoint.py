@@ -93,6 +93,17 @@ def newest(run: Path) -> tuple[Saved | None, list[str]]:
     return None, complaints
 
 
+def saved_step(run: Path) -> int | None:
+    """Of the newest checkpoint, which is not verified; None without one."""
+    numbers = saved_checkpoints(run)
+    try:
+        rest = checkpoint_path(run, numbers[-1]) / "rest.json"
+        content = json.loads(files.read_text(rest, files.TABLE, inside=run))["content"]
+        return int(content["env_steps"])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+
+
 def _read(run: Path, path: Path) -> Saved:
     sums = read_manifest(path)
     _verify(path, sums)

@@ -59,7 +59,7 @@ class Status:
             reason = f"the process called exit({error.code})"
             return cls(state="failed", reason=reason, exit_code=left)
         code = REFUSED if isinstance(error, UserError) else FAILED
-        return cls(state="failed", reason=_describe(error), exit_code=code)
+        return cls(state="failed", reason=describe(error), exit_code=code)
 
     @classmethod
     def from_signal(cls, number: Signals) -> Self:
@@ -84,7 +84,7 @@ class Status:
         return cls(state="failed", reason=reason, signal=name, exit_code=code)
 
 
-def _describe(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
     """In a line; the name of an error that nobody expected tells the most."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror + (f" ({error.filename})" if error.filename else "")

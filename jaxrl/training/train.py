@@ -1,6 +1,8 @@
 """Starts and resumes training in environments on the host."""
 
 import contextlib
+import dataclasses
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -66,13 +68,25 @@ def _run(
             on_epoch=on_epoch,
             callbacks=[RecordVideo(run, path)] if records else [],
         )
+    except OSError as error:
+        raise OSError(f"{status.describe(error)}; {_what_is_saved(path)}") from error
     finally:
         attempt.step = setup.progress.env_steps
     if setup.progress.is_complete(run.total_steps):
         attempt.end(Status(state="finished", exit_code=0))
     elif result.stopped_by:
-        attempt.end(Status.from_signal(result.stopped_by))
+        stopped = Status.from_signal(result.stopped_by)
+        reason = f"{stopped.reason} and saved"
+        attempt.end(dataclasses.replace(stopped, reason=reason))
     return result
+
+
+def _what_is_saved(path: Path) -> str:
+    """After a failure of the disk, in words."""
+    step = checkpoint.saved_step(path)
+    if step is None:
+        return "nothing is saved"
+    return f"step {step} is saved; continue with jaxrl resume {shlex.quote(str(path))}"
 
 
 def resume(
