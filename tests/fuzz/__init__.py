@@ -1,0 +1,22 @@
+"""Mutated input for every command, each case judged by the same rules.
+
+    python -m tests.fuzz                     # 1000 cases (nox -s fuzz)
+    python -m tests.fuzz --cases 100         # the short run in the ordinary tests
+    python -m tests.fuzz --case 123          # one case again, with its output
+    python -m tests.fuzz --cause             # the failures by cause
+
+A case is made from the seed and its number alone. It has a directory of its own with
+runs and files, of which one is mutated (mutations.py), or the command line is
+(cases.py). The command runs in a fork of a process that has imported everything
+(processes.py). A case fails if
+
+- the exit code is not 0, 1 or 2, or there is a traceback;
+- it takes more than 20 s or 1 GB;
+- anything changed that the command may not write (sandbox.py);
+- the output or a new file holds the secret that is outside of the runs;
+- a process or a temporary file is left;
+- a damaged run hides its neighbour in `ls`, `plot` or `report`.
+
+A command that trains is asked to stop after some seconds, because a mutated number of
+steps may be right and large; exit code 143 is then right too.
+"""
