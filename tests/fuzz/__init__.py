@@ -3,7 +3,6 @@
     python -m tests.fuzz                     # 1000 cases (nox -s fuzz)
     python -m tests.fuzz --cases 100         # the short run in the ordinary tests
     python -m tests.fuzz --case 123          # one case again, with its output
-    python -m tests.fuzz --cause             # the failures by cause
 
 A case is made from the seed and its number alone. It has a directory of its own with
 runs and files, of which one is mutated (mutations.py), or the command line is

@@ -48,29 +48,32 @@ def main() -> int:
     add("--jobs", type=int, default=1, help="cases at a time [1]")
     given = parser.parse_args()
     numbers = given.case or range(given.first, given.first + given.cases)
-    _import_all()
+    import_all()
     start = time.monotonic()
-    with _sandbox() as sandbox:
-        sandbox.build()
-        failed = _in_parts(sandbox, given.seed, list(numbers), given.jobs, given.case)
+    with sandbox() as made:
+        made.build()
+        print(f"templates made in {time.monotonic() - start:.0f} s", flush=True)
+        failed = _in_parts(made, given.seed, list(numbers), given.jobs, given.case)
     seconds = time.monotonic() - start
     right = len(numbers) - failed
-    print(f"{right} of {len(numbers)} cases passed in {seconds:.0f} s, seed {given.seed}")
+    print(
+        f"{right} of {len(numbers)} cases passed in {seconds:.0f} s, seed {given.seed}"
+    )
     return 1 if failed else 0
 
 
-def _import_all() -> None:
+def import_all() -> None:
     for name in MODULES:
         importlib.import_module(name)
     if len(os.listdir("/proc/self/task")) > 1:
         raise RuntimeError("an import started a thread; a fork would not have it")
     gc.collect()
     gc.freeze()  # so that a fork copies less
-    processes.become_subreaper()
+    processes.prepare()
 
 
 @contextlib.contextmanager
-def _sandbox() -> Iterator[Sandbox]:
+def sandbox() -> Iterator[Sandbox]:
     owner, root = os.getpid(), tempfile.mkdtemp(prefix="jaxrl-fuzz-")
     try:
         yield Sandbox(Path(root).resolve())
@@ -91,7 +94,7 @@ def _in_parts(
         if pid := os.fork():
             workers.append(pid)
             continue
-        processes.become_subreaper()
+        processes.prepare()
         failed = _run(sandbox, seed, numbers[part::jobs], verbose)
         sys.stdout.flush()
         os._exit(min(failed, 250))

@@ -15,8 +15,8 @@ from .sandbox import PPO, SAC, VICTIMS
 
 BAD = VICTIMS["ppo"]
 TRAINS = ("train", "resume", "rerun", "grid", "search")
-KINDS = {"words": 28, "sweep": 12, "find": 6, "settings": 10, "run": 36, "place": 5}
-KINDS |= {"grid": 2, "search": 1}
+KINDS = {"words": 24, "sweep": 12, "find": 5, "settings": 8, "run": 36, "place": 11}
+KINDS |= {"grid": 3, "search": 1}  # of a hundred cases, about
 LINES = [
     f"train {PPO} --exp_name new",
     f"train {SAC} --exp_name new",
@@ -65,7 +65,15 @@ RUN_FILES += ["checkpoints/*/arrays/manifest.ocdbt", "checkpoints/*/arrays"]
 RUN_FILES += ["models", "checkpoints", "tb", "replay", "videos", "models/last"]
 # Temporary names that could be guessed, and places that are written later.
 WRITTEN = [".config.yaml.new", ".progress.csv.new", ".status.json.new", "config.yaml"]
-WRITTEN += ["progress.csv", "status.json", ".lock", "models", "checkpoints", "tb", "replay"]
+WRITTEN += [
+    "progress.csv",
+    "status.json",
+    ".lock",
+    "models",
+    "checkpoints",
+    "tb",
+    "replay",
+]
 WRITTEN += ["models/96", "models/.last.new", "models/last", "checkpoints/2", "videos"]
 WRITTEN += ["checkpoints/.3.new", "models/last/policy.npz", "models/last/model.json"]
 WRITTEN += ["checkpoints/*/rest.json", "failure.txt", "videos/32.mp4", "tb/*", "wandb"]
@@ -73,10 +81,34 @@ GRID_FILES = ["one_s0.yaml", "one_s0.txt", "one_s0.json", "one/one_s0/config.yam
 GRID_FILES += ["one_s0/config.yaml", "one_s0/status.json", "one_s0/progress.csv", "*/*"]
 ON_GRIDS = ["grid one.yaml --jobs 1", "ls runs", "report runs -o new.html"]
 ON_GRIDS += ["grid one.yaml --dry_run", "grid one.yaml --overwrite --jobs 1"]
-ODD_FLAGS = ["--seed", "--steps", "--gamma", "--hidden", "--env_kwargs", "--env", "--keep"]
-ODD_FLAGS += ["--exp_name", "--name", "--model", "--episodes", "--jobs", "--trials", "-y"]
+ODD_FLAGS = [
+    "--seed",
+    "--steps",
+    "--gamma",
+    "--hidden",
+    "--env_kwargs",
+    "--env",
+    "--keep",
+]
+ODD_FLAGS += [
+    "--exp_name",
+    "--name",
+    "--model",
+    "--episodes",
+    "--jobs",
+    "--trials",
+    "-y",
+]
 ODD_FLAGS += ["--time_limit", "--smooth", "--max_len", "--activation", "--preset", "-o"]
-ODD_FLAGS += ["--config", "--select", "--target_kl", "--lr", "--wandb", "--devices", "-x"]
+ODD_FLAGS += [
+    "--config",
+    "--select",
+    "--target_kl",
+    "--lr",
+    "--wandb",
+    "--devices",
+    "-x",
+]
 ODD_WORDS = [word for word in mutations.WORDS if "\0" not in word]
 ODD_WORDS += ["\udcff", "-h", "--json", "runs", "sweep.yaml", "{a: [}", "[1, [2]]", "%"]
 

@@ -71,7 +71,9 @@ def _ending(outcome: Outcome, printed: str) -> list[str]:
 
 def _last_line(printed: str) -> str:
     """The error of a traceback."""
-    found = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception|Exit|Warning)\b.*", printed, re.M)
+    found = re.findall(
+        r"^(?:\w+\.)*\w*(?:Error|Exception|Exit|Warning)\b.*", printed, re.M
+    )
     return (found or printed.strip().splitlines() or [""])[-1][:200]
 
 
@@ -126,7 +128,8 @@ def _hidden(case: Case, outcome: Outcome, root: Path, printed: str) -> list[str]
     if case.output == "full":
         return []
     if outcome.code != 0:
-        return [f"a damaged run hides the others: {printed.strip()[-200:]}"]
+        last = " ".join(printed.split())[-200:]
+        return [f"a damaged run hides the others: {last}"]
     page = root / "work" / "new.html"
     text = {"ls": printed, "report": page.read_text() if page.exists() else ""}
     good = Path(GOOD).name

@@ -22,19 +22,85 @@ Random = random.Random
 BOMB = "\n".join(
     f"a{i}: &a{i} [{', '.join([f'*a{i - 1}' if i else 'x'] * 10)}]" for i in range(12)
 )
-WORDS = ["", " ", "\t", "é", "日本", "\u202e", "🙂", "x" * 300, "~", "-", "--", "=", "%s"]
+WORDS = [
+    "",
+    " ",
+    "\t",
+    "é",
+    "日本",
+    "\u202e",
+    "🙂",
+    "x" * 300,
+    "~",
+    "-",
+    "--",
+    "=",
+    "%s",
+]
 WORDS += ["{}", "[", "{a: b", "!!python/name:os.system", "\\", "`ls`", "$(ls)", "'; ls"]
 WORDS += ["None", "null", "true", "* *", "&a", "*a", "\x1b[31m", "\r", "a\nb", "⁹", "١"]
 NUMBERS = ["nan", "inf", "-inf", "-1", "0", "1e400", "9" * 400, "0.5.5", "0x10", "1_0"]
-NUMBERS += ["1e", "-0.0", "1e-400", "99999999999", "1e15", "2147483648", "1" + "0" * 5000]
-NUMBERS += ["9223372036854775808", "1e308", "true", "2001-01-01", "12:30:45", ".5", "+7"]
+NUMBERS += [
+    "1e",
+    "-0.0",
+    "1e-400",
+    "99999999999",
+    "1e15",
+    "2147483648",
+    "1" + "0" * 5000,
+]
+NUMBERS += [
+    "9223372036854775808",
+    "1e308",
+    "true",
+    "2001-01-01",
+    "12:30:45",
+    ".5",
+    "+7",
+]
 VALUES: list[Any] = [None, -1, 0, 10**30, 10**400, 0.5, True, "", "é", "\0", "../../x"]
 VALUES += [[], {}, [[]], {"a": {}}, float("nan"), float("inf"), "x" * 10_000, [None]]
-VALUES += ["/", "..", {"": ""}, ["a", 1, {"b": []}], "evil:CartPole-v1", 2**63, -(2**31)]
-INSERTED = ["\0", "\ufeff", "!!python/object/apply:os.system ['touch canary']\n", "\x85"]
-INSERTED += ["!!binary x\n", "!!set {a, b}\n", "- ", "? [a, b]\n: 1\n", "<<: *a\n", "---\n"]
-INSERTED += ["a: &a [x, *a]\n", f"{BOMB}\n", "[" * 3000, "{a: " * 2000, "\t", "%YAML 9.9\n"]
-INSERTED += ["...\n", "null", "١٢٣", "Ω", "\u2028", "\x1b]0;x\x07", "x: 1\nx: 2\n", "#" * 10**6]
+VALUES += [
+    "/",
+    "..",
+    {"": ""},
+    ["a", 1, {"b": []}],
+    "evil:CartPole-v1",
+    2**63,
+    -(2**31),
+]
+INSERTED = [
+    "\0",
+    "\ufeff",
+    "!!python/object/apply:os.system ['touch canary']\n",
+    "\x85",
+]
+INSERTED += [
+    "!!binary x\n",
+    "!!set {a, b}\n",
+    "- ",
+    "? [a, b]\n: 1\n",
+    "<<: *a\n",
+    "---\n",
+]
+INSERTED += [
+    "a: &a [x, *a]\n",
+    f"{BOMB}\n",
+    "[" * 3000,
+    "{a: " * 2000,
+    "\t",
+    "%YAML 9.9\n",
+]
+INSERTED += [
+    "...\n",
+    "null",
+    "١٢٣",
+    "Ω",
+    "\u2028",
+    "\x1b]0;x\x07",
+    "x: 1\nx: 2\n",
+    "#" * 10**6,
+]
 
 
 # Bytes
@@ -117,7 +183,10 @@ def shuffle_lines(rng: Random, content: bytes) -> bytes:
 def recode(rng: Random, content: bytes) -> bytes:
     text = content.decode("utf-8", "replace")
     ways = [lambda: text.encode("utf-16"), lambda: text.replace("\n", "\r\n").encode()]
-    ways += [lambda: text.replace("\n", "\r").encode(), lambda: text.encode("utf-8-sig")]
+    ways += [
+        lambda: text.replace("\n", "\r").encode(),
+        lambda: text.encode("utf-8-sig"),
+    ]
     ways += [lambda: text.replace(" ", "\u00a0").encode()]
     return rng.choice(ways)()
 
@@ -178,10 +247,14 @@ def other_arrays(rng: Random, content: bytes) -> bytes:
 def _array(rng: Random) -> bytes:
     """A file of NumPy with an unexpected array, or a header that promises too much."""
     if rng.random() < 0.3:
-        shape = rng.choice(["(10000000000000,)", "(-1,)", "(2,) * 999", "(99999, 99999)"])
+        shape = rng.choice(
+            ["(10000000000000,)", "(-1,)", "(2,) * 999", "(99999, 99999)"]
+        )
         header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}"
         header = header.ljust(117) + "\n"
-        return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
+        return (
+            b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
+        )
     array = rng.choice(
         [
             np.array([{"a": 1}], dtype=object),
@@ -273,8 +346,8 @@ PLACES = [remove, directory, pipe, unix_socket, device, loop, dangling, sparse]
 
 def mutate(rng: Random, path: Path) -> str:
     """Damages one file, as it can be damaged; says how."""
-    way = rng.random()
-    if way < 0.3 or path.is_dir() or not path.exists():
+    content = path.is_file() and path.stat().st_size < 10_000_000
+    if rng.random() < 0.3 or not content:
         path.parent.mkdir(parents=True, exist_ok=True)
         return rng.choice(PLACES)(rng, path)
     ways: list[Callable[[Random, bytes], bytes]] = [rng.choice(BYTES)]

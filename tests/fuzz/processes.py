@@ -14,7 +14,7 @@ from typing import NamedTuple
 SECONDS = 20.0  # without the time in which it waits for a core
 LONGEST = 120.0  # with it
 MEMORY = 1_000_000  # kB of a process
-ADDRESSES = 8_000_000_000  # bytes; a request for more fails at once
+ADDRESSES = 4_000_000_000  # bytes; a request for more fails at once
 STOP_AFTER = 6.0  # seconds, where a command may rightly take long
 GRACE = 3.0  # seconds for the last processes to end
 SUBREAPER = 36  # of prctl: orphans become children of this process
@@ -39,9 +39,13 @@ class Limits(NamedTuple):
     environment: dict[str, str] = {}  # noqa: RUF012
 
 
-def become_subreaper() -> None:
-    """Every process that a case leaves becomes a child of this one."""
+def prepare() -> None:
+    """Limits this process and its forks; what a case leaves becomes its child."""
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, most))
+    # If memory gets short all the same, nobody else's process is killed.
+    Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def run(words: list[str], cwd: Path, printed: Path, limits: Limits) -> Outcome:
@@ -66,8 +70,6 @@ def _become(words: list[str], cwd: Path, printed: Path, limits: Limits) -> None:
     tempfile.tempdir = None
     os.chdir(cwd)
     _redirect(printed, limits.output)
-    _, most = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, most))
     raise SystemExit(main.main(words))
 
 

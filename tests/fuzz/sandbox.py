@@ -1,15 +1,16 @@
 """The directory of a case: runs and files to work on, and what is outside of them.
 
-    work/      where the command runs: runs/, sweep.yaml, find.yaml, settings.yaml
-    outside/   files with a secret, among them a twin of each file of a run
-    home/      the home directory
-    tmp/       temporary files
+work/      where the command runs: runs/, sweep.yaml, find.yaml, settings.yaml
+outside/   files with a secret, among them a twin of each file of a run
+home/      the home directory
+tmp/       temporary files
 """
 
 import base64
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import stat
 from pathlib import Path
@@ -164,8 +165,10 @@ def _with_secret(name: str, content: bytes) -> bytes:
     if name.endswith(".csv"):
         return content.replace(b"Time", secret, 1)
     if name.endswith(".yaml"):
-        lines = content.replace(b"hidden:", b"activation: " + secret + b"\nhidden:")
-        return lines.replace(b"processor:", b"processor: " + secret + b"\n  x:")
+        content = content.replace(
+            b"env_kwargs: {}", b"env_kwargs: {x: " + secret + b"}"
+        )
+        return re.sub(rb"processor: .*", b"processor: " + secret, content)
     if name == "status.json":
         return content.replace(b'"reason": ""', b'"reason": "' + secret + b'"')
     if name.endswith(".json"):
