@@ -19,3 +19,15 @@ runs and files, of which one is mutated (mutations.py), or the command line is
 A command that trains is asked to stop after some seconds, because a mutated number of
 steps may be right and large; exit code 143 is then right too.
 """
+
+import os
+
+# Before NumPy is imported: a process with threads must not be forked.
+for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC"):
+    os.environ[threads] = "1"
+os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
+os.environ["WANDB_MODE"] = "disabled"
+os.environ["PYTHONPATH"] = os.getcwd()  # for the processes that a grid starts
+os.environ["MPLBACKEND"] = "agg"
+for display in ("DISPLAY", "WAYLAND_DISPLAY"):
+    os.environ.pop(display, None)

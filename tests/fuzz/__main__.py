@@ -14,16 +14,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-# Before NumPy is imported: a process with threads must not be forked.
-for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC"):
-    os.environ[threads] = "1"
-os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
-os.environ["WANDB_MODE"] = "disabled"
-os.environ["PYTHONPATH"] = os.getcwd()  # for the processes that a grid starts
-os.environ["MPLBACKEND"] = "agg"
-for display in ("DISPLAY", "WAYLAND_DISPLAY"):
-    os.environ.pop(display, None)
-
 from . import processes
 from .judging import Verdict, judge
 from .sandbox import Sandbox

@@ -3,47 +3,19 @@
 import dataclasses
 import hashlib
 import json
+import os
 import random
 import shlex
 import signal
-import string
 from pathlib import Path
 
-from . import mutations
+from . import command_lines, mutations
 from .mutations import Random
-from .sandbox import PPO, SAC, VICTIMS
+from .sandbox import BAD, VICTIMS
 
-BAD = VICTIMS["ppo"]
 TRAINS = ("train", "resume", "rerun", "grid", "search")
 KINDS = {"words": 24, "sweep": 12, "find": 5, "settings": 8, "run": 36, "place": 11}
 KINDS |= {"grid": 3, "search": 1}  # of a hundred cases, about
-LINES = [
-    f"train {PPO} --exp_name new",
-    f"train {SAC} --exp_name new",
-    "train vpg --env CartPole-v1 --steps=64 --steps_per_epoch 32 --hidden 8,8",
-    "train trpo --env CartPole-v1 --steps 64 --steps_per_epoch 32 --no_normalize_obs",
-    "train td3 --env Pendulum-v1 --env_kwargs '{g: 9.8}' --steps 40 --preset spinup",
-    "train --config settings.yaml --seed 4",
-    "grid ppo --env CartPole-v1 --seed 0 1 --gamma[g] 0.9 0.99 --dry_run",
-    "grid sweep.yaml --dry_run --name other --jobs 2 --time_limit 30m --retries 1",
-    "search find.yaml --trials 1 --jobs 1 --time_limit 90s --out found",
-    f"resume {BAD} --steps 96",
-    f"rerun {BAD} --seed 5 --steps 32",
-    f"eval {BAD} --episodes 2 --model best --seed 3 --json --max_len 20",
-    f"eval {BAD} --episodes 7 --model 64 --stochastic",
-    f"video {BAD} -o new.gif --max_len 5",
-    f"export {BAD} -o new.npz --model last",
-    f"export {BAD} -o new.onnx",
-    "plot runs -y Performance EpLen -x TotalEnvInteracts -o new.png --smooth 2",
-    "plot runs --group algo --est iqm --band sd --select seed=0 --legend a --facet none",
-    "plot runs --suite --exclude x* -o new.svg",
-    "report runs -o new.html",
-    "ls runs --json",
-    "ls",
-    "completion bash",
-    "train sac --help",
-    "--version",
-]
 # What reads or continues a run whose files are mutated; often used first.
 ON_RUNS = ["ls runs", "ls runs --json", "report runs -o new.html", "report runs/bad"]
 ON_RUNS += ["plot runs -o new.png", "plot runs --group algo -y EpLen -o new.svg"]
@@ -65,52 +37,22 @@ RUN_FILES += ["checkpoints/*/arrays/manifest.ocdbt", "checkpoints/*/arrays"]
 RUN_FILES += ["models", "checkpoints", "tb", "replay", "videos", "models/last"]
 # Temporary names that could be guessed, and places that are written later.
 WRITTEN = [".config.yaml.new", ".progress.csv.new", ".status.json.new", "config.yaml"]
-WRITTEN += [
-    "progress.csv",
-    "status.json",
-    ".lock",
-    "models",
-    "checkpoints",
-    "tb",
-    "replay",
-]
+WRITTEN += ["progress.csv", "status.json", ".lock", "models", "checkpoints", "tb"]
+WRITTEN += ["replay"]
 WRITTEN += ["models/96", "models/.last.new", "models/last", "checkpoints/2", "videos"]
 WRITTEN += ["checkpoints/.3.new", "models/last/policy.npz", "models/last/model.json"]
 WRITTEN += ["checkpoints/*/rest.json", "failure.txt", "videos/32.mp4", "tb/*", "wandb"]
-GRID_FILES = ["one_s0.yaml", "one_s0.txt", "one_s0.json", "one/one_s0/config.yaml", "*"]
-GRID_FILES += ["one_s0/config.yaml", "one_s0/status.json", "one_s0/progress.csv", "*/*"]
+GRID_FILES = [f"one/one_s0.{end}" for end in ("yaml", "txt", "json")] * 2 + [".lock"]
+GRID_FILES += [f"one/one_s0/{end}" for end in ("config.yaml", "status.json", ".lock")]
+GRID_FILES += ["one/one_s0/progress.csv", "one/one_s0", "one/one_s0/*"]
+SEARCH_FILES = ["trials.db", "trials.db", ".lock", "*", "find_t0/*", "find_t0/*/*"]
 ON_GRIDS = ["grid one.yaml --jobs 1", "ls runs", "report runs -o new.html"]
 ON_GRIDS += ["grid one.yaml --dry_run", "grid one.yaml --overwrite --jobs 1"]
-ODD_FLAGS = [
-    "--seed",
-    "--steps",
-    "--gamma",
-    "--hidden",
-    "--env_kwargs",
-    "--env",
-    "--keep",
-]
-ODD_FLAGS += [
-    "--exp_name",
-    "--name",
-    "--model",
-    "--episodes",
-    "--jobs",
-    "--trials",
-    "-y",
-]
-ODD_FLAGS += ["--time_limit", "--smooth", "--max_len", "--activation", "--preset", "-o"]
-ODD_FLAGS += [
-    "--config",
-    "--select",
-    "--target_kl",
-    "--lr",
-    "--wandb",
-    "--devices",
-    "-x",
-]
-ODD_WORDS = [word for word in mutations.WORDS if "\0" not in word]
-ODD_WORDS += ["\udcff", "-h", "--json", "runs", "sweep.yaml", "{a: [}", "[1, [2]]", "%"]
+SEARCH = "search find.yaml --jobs 1 --time_limit 5s --trials"
+# The commands of each kind of case.
+ON = {"run": ON_RUNS, "place": ON_RUNS, "grid": ON_GRIDS, "search": [f"{SEARCH} 2"]}
+ON |= {"sweep": ["grid sweep.yaml --dry_run"], "find": [f"{SEARCH} 1"]}
+ON |= {"settings": ["train --config settings.yaml"]}
 
 
 @dataclasses.dataclass
@@ -162,85 +104,22 @@ class Case:
 
 
 def make(seed: int, number: int) -> tuple[Case, Random]:
-    """The case of a number, and the generator with which `prepare` mutates its files."""
+    """The case of a number, and the generator with which `prepare` goes on."""
     rng = random.Random(f"{seed} {number}")
     kind = rng.choices(list(KINDS), list(KINDS.values()))[0]
     victim = {"grid": "one", "search": "find"}.get(kind, rng.choice(["ppo", "sac"]))
     output = rng.choices(["plain", "ascii", "full"], [94, 4, 2])[0]
-    case = Case(number, kind, victim, [], output)
-    getattr(Making, kind)(case, rng)
-    return case, rng
+    return Case(number, kind, victim, _words(kind, rng), output), rng
 
 
-class Making:
-    """The words of a case of each kind."""
-
-    @staticmethod
-    def words(case: Case, rng: Random) -> None:
-        line = rng.choice(LINES)
-        case.words, case.what = shlex.split(line), "words"
+def _words(kind: str, rng: Random) -> list[str]:
+    """The command of a case; only of the kind `words` is it mutated itself."""
+    if kind == "words":
+        words = shlex.split(rng.choice(command_lines.LINES))
         for _ in range(rng.choice([1, 1, 2, 4])):
-            mutate_words(rng, case.words)
-
-    @staticmethod
-    def sweep(case: Case, rng: Random) -> None:
-        case.words = "grid sweep.yaml --dry_run".split()
-
-    @staticmethod
-    def find(case: Case, rng: Random) -> None:
-        case.words = "search find.yaml --trials 1 --jobs 1 --time_limit 5s".split()
-
-    @staticmethod
-    def settings(case: Case, rng: Random) -> None:
-        case.words = "train --config settings.yaml".split()
-
-    @staticmethod
-    def run(case: Case, rng: Random) -> None:
-        case.words = rng.choice(ON_RUNS).split()
-
-    place = run
-
-    @staticmethod
-    def grid(case: Case, rng: Random) -> None:
-        case.words = rng.choice(ON_GRIDS).split()
-
-    @staticmethod
-    def search(case: Case, rng: Random) -> None:
-        case.words = "search find.yaml --trials 2 --jobs 1 --time_limit 5s".split()
-
-
-def mutate_words(rng: Random, words: list[str]) -> None:
-    """Changes a command line in one place."""
-    at = rng.randrange(len(words))
-    odd = rng.choice(ODD_WORDS + mutations.NUMBERS)
-    flags = [i for i, word in enumerate(words[:-1]) if word.startswith("-")]
-    way = rng.randrange(9)
-    if way == 0:
-        del words[at]
-    elif way == 1:
-        words.insert(at, words[at])
-    elif way == 2:
-        other = rng.randrange(len(words))
-        words[at], words[other] = words[other], words[at]
-    elif way == 3:
-        words.insert(rng.randrange(len(words) + 1), odd)
-    elif way == 4 and flags:
-        words[rng.choice(flags) + 1] = odd
-    elif way == 5:
-        words[at] += odd
-    elif way == 6:
-        words[at] = _typo(rng, words[at])
-    elif way == 7:
-        words += [rng.choice(ODD_FLAGS), odd]
-    else:
-        words[at : at + 2] = ["=".join(words[at : at + 2])]
-    if not words:
-        words.append(odd)
-
-
-def _typo(rng: Random, word: str) -> str:
-    at, letter = rng.randrange(len(word) + 1), rng.choice(string.printable)
-    return word[:at] + letter.replace("/", "") + word[at + rng.randrange(3) :]
+            command_lines.mutate(rng, words)
+        return words
+    return rng.choice(ON[kind]).split()
 
 
 def prepare(case: Case, rng: Random, root: Path) -> None:
@@ -258,9 +137,11 @@ def prepare(case: Case, rng: Random, root: Path) -> None:
 
 
 def _damage(case: Case, rng: Random, run: Path) -> None:
-    names = {"run": RUN_FILES, "grid": GRID_FILES, "search": ["trials.db", "*"]}
+    names = {"run": RUN_FILES, "grid": GRID_FILES, "search": SEARCH_FILES}
     for _ in range(rng.choice([1, 1, 1, 3])):
         path = _chosen(rng, run, rng.choice(names[case.kind]))
+        if not _is_inside(path, run):  # an earlier mutation replaced its directory
+            continue
         how = mutations.mutate(rng, path)
         case.what += f"{path.relative_to(run)} {how}; "
     if rng.random() < 0.5:
@@ -303,6 +184,12 @@ def _write_paths(rng: Random, run: Path, outside: Path) -> str:
         file.write_text(ways[name])
     _correct_sums(run)
     return f"config.yaml with another place: {name}"
+
+
+def _is_inside(path: Path, run: Path) -> bool:
+    """Whether nothing on the way from the run to it is a link or no directory."""
+    above = [run / part for part in reversed(path.relative_to(run).parents)]
+    return all(x.is_dir() and not x.is_symlink() for x in above if os.path.lexists(x))
 
 
 def _chosen(rng: Random, run: Path, name: str) -> Path:

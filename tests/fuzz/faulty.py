@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz.faulty`: commands that fail in each way, which must be found."""
+"""`python -m tests.fuzz.faulty`: commands that fail in each way; to be found."""
 
 import os
 import signal

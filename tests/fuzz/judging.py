@@ -71,9 +71,7 @@ def _ending(outcome: Outcome, printed: str) -> list[str]:
 
 def _last_line(printed: str) -> str:
     """The error of a traceback."""
-    found = re.findall(
-        r"^(?:\w+\.)*\w*(?:Error|Exception|Exit|Warning)\b.*", printed, re.M
-    )
+    found = re.findall(r"^[\w.]*(?:Error|Exception|Exit)\b.*", printed, re.M)
     return (found or printed.strip().splitlines() or [""])[-1][:200]
 
 
@@ -125,8 +123,8 @@ def _hidden(case: Case, outcome: Outcome, root: Path, printed: str) -> list[str]
     on_all = case.words[1:2] == ["runs"] and case.kind in ("run", "place", "grid")
     if not on_all or case.command not in ("ls", "plot", "report"):
         return []
-    if case.output == "full":
-        return []
+    if case.output == "full" or "--suite" in case.words:
+        return []  # a suite also needs runs that can be compared
     if outcome.code != 0:
         last = " ".join(printed.split())[-200:]
         return [f"a damaged run hides the others: {last}"]

@@ -82,8 +82,9 @@ exp_name: from-file
 FILES = {"sweep.yaml": SWEEP, "one.yaml": ONE, "find.yaml": FIND}
 FILES |= {"settings.yaml": SETTINGS}
 GOOD = "runs/good/good_s0"  # the neighbour, which no case touches
+BAD = "runs/bad/bad_s0"  # a victim
 # The victims, by the name of the template.
-VICTIMS = {"ppo": "runs/bad/bad_s0", "sac": "runs/bad/bad_s0"}
+VICTIMS = {"ppo": BAD, "sac": BAD}
 VICTIMS |= {"one": "runs/one", "find": "runs/find"}
 
 
@@ -165,9 +166,7 @@ def _with_secret(name: str, content: bytes) -> bytes:
     if name.endswith(".csv"):
         return content.replace(b"Time", secret, 1)
     if name.endswith(".yaml"):
-        content = content.replace(
-            b"env_kwargs: {}", b"env_kwargs: {x: " + secret + b"}"
-        )
+        content = content.replace(b"kwargs: {}", b"kwargs: {x: " + secret + b"}")
         return re.sub(rb"processor: .*", b"processor: " + secret, content)
     if name == "status.json":
         return content.replace(b'"reason": ""', b'"reason": "' + secret + b'"')
