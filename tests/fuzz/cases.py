@@ -11,7 +11,7 @@ from pathlib import Path
 
 from . import command_lines, mutations
 from .mutations import Random
-from .sandbox import BAD, VICTIMS
+from .sandbox import BAD, GOOD, VICTIMS
 
 TRAINS = ("train", "resume", "rerun", "grid", "search")
 KINDS = {"words": 24, "sweep": 12, "find": 5, "settings": 8, "run": 36, "place": 11}
@@ -97,10 +97,15 @@ class Case:
         if self.command == "resume":
             return [BAD]
         if self.command == "rerun":
-            return ["runs/bad-rerun", "runs/bad/bad_s7"]
+            return ["runs/bad-rerun", "runs/bad"]  # beside it
         grids = {"grid": ["runs/one"], "search": ["runs/find"]}
         dry = "--dry_run" in self.words
         return [] if dry else new + grids.get(self.command, [])
+
+    @property
+    def must_stay(self) -> list[str]:
+        """Paths below the work directory that it may not write all the same."""
+        return [GOOD, BAD] if self.command == "rerun" else [GOOD]
 
 
 def make(seed: int, number: int) -> tuple[Case, Random]:

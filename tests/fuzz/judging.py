@@ -77,9 +77,12 @@ def _last_line(printed: str) -> str:
 
 def _changes(case: Case, changed: list[str]) -> list[str]:
     allowed = [f"work/{place}" for place in case.may_change]
-    wrong = [path for path in changed if not _is_below(path, allowed)]
-    wrong += [path for path in changed if _is_below(path, [f"work/{GOOD}"])]
-    # A directory that holds something new is no other directory.
+    kept = [f"work/{place}" for place in case.must_stay]
+    wrong = [
+        path
+        for path in changed
+        if not _is_below(path, allowed) or _is_below(path, kept)
+    ]
     return [f"changed {', '.join(wrong[:5])}"] if wrong else []
 
 

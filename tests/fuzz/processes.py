@@ -44,8 +44,6 @@ def prepare() -> None:
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, most))
-    # If memory gets short all the same, nobody else's process is killed.
-    Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def run(words: list[str], cwd: Path, printed: Path, limits: Limits) -> Outcome:
@@ -66,6 +64,8 @@ def _become(words: list[str], cwd: Path, printed: Path, limits: Limits) -> None:
     from jaxrl.cli import main
 
     os.setsid()
+    # If memory gets short all the same, nobody else's process is killed.
+    Path("/proc/self/oom_score_adj").write_text("1000")
     os.environ.update(limits.environment)
     tempfile.tempdir = None
     os.chdir(cwd)
