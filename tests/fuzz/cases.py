@@ -14,7 +14,7 @@ from .mutations import Random
 from .sandbox import BAD, GOOD, VICTIMS
 
 TRAINS = ("train", "resume", "rerun", "grid", "search")
-KINDS = {"words": 24, "sweep": 12, "find": 5, "settings": 8, "run": 36, "place": 11}
+KINDS = {"words": 22, "sweep": 10, "find": 5, "settings": 8, "run": 38, "place": 13}
 KINDS |= {"grid": 3, "search": 1}  # of a hundred cases, about
 # What reads or continues a run whose files are mutated; often used first.
 ON_RUNS = ["ls runs", "ls runs --json", "report runs -o new.html", "report runs/bad"]
@@ -25,16 +25,19 @@ ON_RUNS += [f"eval {BAD} --episodes 2 --model best --stochastic --json --max_len
 ON_RUNS += [f"eval {BAD} --episodes 1 --model 32 --max_len 9", "plot runs --suite"]
 ON_RUNS += [f"rerun {BAD} --seed 7 --steps 32", f"resume {BAD} --steps 96"]
 ON_RUNS += [f"video {BAD} -o new.gif --max_len 3", f"export {BAD} -o new.onnx"]
-# The files of a run; those without a wildcard are put there if they are absent.
-RUN_FILES = ["config.yaml"] * 6 + ["status.json", "progress.csv"] * 3 + [".lock"] * 2
-RUN_FILES += ["models/last/policy.npz", "models/last/model.json"] * 2 + ["failure.txt"]
-RUN_FILES += ["models/best/policy.npz", "models/32/model.json", "videos/32.mp4", "tb/*"]
-RUN_FILES += [f"checkpoints/*/{name}" for name in ("manifest.json", "rest.json")] * 3
-RUN_FILES += [f"checkpoints/*/{name}" for name in ("run.yaml", "progress.csv")] * 2
-RUN_FILES += [f"checkpoints/*/arrays/{name}" for name in ("_METADATA", "d/*")]
-RUN_FILES += ["checkpoints/*/arrays/ocdbt.process_0/d/*", "replay/*", "replay/*"]
-RUN_FILES += ["checkpoints/*/arrays/manifest.ocdbt", "checkpoints/*/arrays"]
-RUN_FILES += ["models", "checkpoints", "tb", "replay", "videos", "models/last"]
+# The files of a run, by what reads them; those without a wildcard need not be there.
+TOLD = ["config.yaml"] * 3 + ["status.json", "progress.csv"] * 2 + [".lock", "videos"]
+TOLD += ["failure.txt", "videos/32.mp4", "checkpoints/*/progress.csv", "checkpoints"]
+PLAYED = ["config.yaml", "models/best/policy.npz", "models/last/policy.npz"] * 3
+PLAYED += ["models/last/model.json", "models/32/model.json", "models/last", "models"]
+SAVED = [f"checkpoints/*/{name}" for name in ("manifest.json", "rest.json")] * 4
+SAVED += [f"checkpoints/*/{name}" for name in ("run.yaml", "progress.csv")] * 2
+SAVED += [f"checkpoints/*/arrays/{name}" for name in ("_METADATA", "d/*")]
+SAVED += ["checkpoints/*/arrays/ocdbt.process_0/d/*", "replay/*", "replay/*", "replay"]
+SAVED += ["checkpoints/*/arrays/manifest.ocdbt", "checkpoints/*/arrays", "tb/*", "tb"]
+ALL = [*TOLD, *PLAYED, *SAVED]
+READ = dict.fromkeys(["ls", "plot", "report"], TOLD) | {"resume": ALL}
+READ |= dict.fromkeys(["eval", "video", "export"], PLAYED) | {"rerun": ["config.yaml"]}
 # Temporary names that could be guessed, and places that are written later.
 WRITTEN = [".config.yaml.new", ".progress.csv.new", ".status.json.new", "config.yaml"]
 WRITTEN += ["progress.csv", "status.json", ".lock", "models", "checkpoints", "tb"]
@@ -48,9 +51,12 @@ GRID_FILES += ["one/one_s0/progress.csv", "one/one_s0", "one/one_s0/*"]
 SEARCH_FILES = ["trials.db", "trials.db", ".lock", "*", "find_t0/*", "find_t0/*/*"]
 ON_GRIDS = ["grid one.yaml --jobs 1", "ls runs", "report runs -o new.html"]
 ON_GRIDS += ["grid one.yaml --dry_run", "grid one.yaml --overwrite --jobs 1"]
+# Commands that write, and those whose output others see.
+ON_PLACES = [f"resume {BAD} --steps 96"] * 3 + [f"rerun {BAD} --steps 32", *ON_RUNS]
+ON_PLACES += ["report runs -o new.html"] * 2
 SEARCH = "search find.yaml --jobs 1 --time_limit 5s --trials"
 # The commands of each kind of case.
-ON = {"run": ON_RUNS, "place": ON_RUNS, "grid": ON_GRIDS, "search": [f"{SEARCH} 2"]}
+ON = {"run": ON_RUNS, "place": ON_PLACES, "grid": ON_GRIDS, "search": [f"{SEARCH} 2"]}
 ON |= {"sweep": ["grid sweep.yaml --dry_run"], "find": [f"{SEARCH} 1"]}
 ON |= {"settings": ["train --config settings.yaml"]}
 
@@ -142,7 +148,8 @@ def prepare(case: Case, rng: Random, root: Path) -> None:
 
 
 def _damage(case: Case, rng: Random, run: Path) -> None:
-    names = {"run": RUN_FILES, "grid": GRID_FILES, "search": SEARCH_FILES}
+    names = {"grid": GRID_FILES, "search": SEARCH_FILES}
+    names["run"] = READ[case.command] if rng.random() < 0.8 else ALL
     for _ in range(rng.choice([1, 1, 1, 3])):
         path = _chosen(rng, run, rng.choice(names[case.kind]))
         if not _is_inside(path, run):  # an earlier mutation replaced its directory
