@@ -2,11 +2,10 @@
 
 import contextlib
 import importlib
-import os
 import sys
 
 from jaxrl import __version__
-from jaxrl.cli import interrupt, outcome
+from jaxrl.cli import interrupt, outcome, stdout
 from jaxrl.errors import UserError
 from jaxrl.processes import ranks, threads
 from jaxrl.runs.status import Status
@@ -47,13 +46,24 @@ commands:
 def main(argv: list[str] | None = None) -> int:
     """Runs one command; 0 if it succeeded, 2 if the user must change something."""
     arguments = sys.argv[1:] if argv is None else argv
+    stdout.replace_unencodable()
+    with interrupt.as_exception():
+        try:
+            return stdout.flushed(_main(arguments), _is_training(arguments))
+        except KeyboardInterrupt:
+            return interrupt.CODE
+
+
+def _is_training(arguments: list[str]) -> bool:
+    return bool({*arguments[:1]} & {*TRAINING, "grid", "search"})
+
+
+def _main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(HELP, end="")
-        return 0
+        return stdout.printed(HELP)
     command, *rest = arguments
     if command in ("-V", "--version"):
-        print(f"jaxrl {__version__}")
-        return 0
+        return stdout.printed(f"jaxrl {__version__}\n")
     if command not in COMMANDS:
         return _unknown(command)
     if {"-h", "--help"} & {*rest}:
@@ -62,18 +72,14 @@ def main(argv: list[str] | None = None) -> int:
     threads.fix_threads()
     verbose = [word for word in rest if word.replace("_", "-") == ranks.VERBOSE]
     ranks.join(bool(verbose))
-    rest = [word for word in rest if word not in verbose]
-    with interrupt.as_exception():
-        return _ran(command, rest)
+    return _ran(command, [word for word in rest if word not in verbose])
 
 
 def _help(command: str, rest: list[str]) -> int:
     """Prints the options of a command without importing what the command needs."""
     from jaxrl.cli import options
 
-    with contextlib.suppress(BrokenPipeError):
-        print(options.parser(command, rest).format_help(), end="")
-    return 0
+    return stdout.printed(options.parser(command, rest).format_help())
 
 
 def _ran(command: str, rest: list[str]) -> int:
@@ -85,7 +91,7 @@ def _ran(command: str, rest: list[str]) -> int:
         outcome.record_if_none(Status.from_exit_code(code))
         return code
     except BrokenPipeError:  # the reader of our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        stdout.discard()
         return 0
     except BaseException as error:
         ended = Status.from_error(error)
@@ -103,6 +109,9 @@ def _sentence(command: str, error: BaseException, ended: Status) -> str:
         return str(error)  # which may have several lines
     if isinstance(error, FloatingPointError) and command in TRAINING:
         return f"Training failed: {error}. The last checkpoint is from before that."
+    if isinstance(error, OSError) and not error.filename and stdout.is_broken():
+        stdout.discard()
+        return f"cannot write to standard output: {ended.reason}"
     if isinstance(error, OSError | FloatingPointError):
         return f"failed: {ended.reason}"
     if isinstance(error, KeyboardInterrupt):
@@ -114,7 +123,8 @@ def _sentence(command: str, error: BaseException, ended: Status) -> str:
 def _failed(sentence: str, code: int) -> int:
     if ranks.size() > 1:
         ranks.end_all(code, sentence)
-    print(f"jaxrl: {sentence}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # the terminal may be closed
+        print(f"jaxrl: {sentence}", file=sys.stderr)
     return code
 
 

@@ -198,10 +198,13 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
         ],
     ),
     "export": (
-        "DIR [-o policy.npz|policy.onnx] ...",
+        "DIR [-o policy.npz|policy.onnx] [--overwrite] ...",
         "Writes the policy of a run, with its normaliser and action bounds, as one "
         "file: .npz for jaxrl.policy.Policy.load, which needs only NumPy, or .onnx.",
-        [RUN, MODEL, _output("policy.npz")],
+        [
+            *(RUN, MODEL, _output("policy.npz")),
+            _switch("--overwrite", "replace a file that holds another policy"),
+        ],
     ),
     "completion": (
         "bash|zsh|fish",

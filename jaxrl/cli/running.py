@@ -1,11 +1,12 @@
 """What `train`, `resume` and `rerun` share."""
 
+import contextlib
 import os
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jaxrl.cli import outcome
+from jaxrl.cli import compilations, outcome
+from jaxrl.logging.console import terminal
 from jaxrl.processes import mpirun, ranks
 from jaxrl.processes.signals import StopRequest
 from jaxrl.processes.threads import physical_cores
@@ -58,12 +59,10 @@ def launched(words: list[str], size: int, threads: int = 0) -> int:
 
 
 def cache_compilations() -> None:
-    """Keeps compiled programs for the next start."""
-    import jax
-
-    home = os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")
-    jax.config.update("jax_compilation_cache_dir", str(Path(home) / "jaxrl" / "xla"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    """Keeps compiled programs for the next start; called before JAX is imported."""
+    if ranks.prints() and terminal():
+        _print("loading JAX")  # some seconds on a slow disk
+    compilations.keep()
 
 
 def report(result: "Result") -> int:
@@ -71,12 +70,22 @@ def report(result: "Result") -> int:
     path = shlex.quote(str(result.directory))
     if result.stopped_by:
         outcome.record(Status.from_signal(result.stopped_by))
-        print(f"\nstopped by {result.stopped_by.name} and saved; continue with")
-        print(f"  jaxrl resume {path}", flush=True)
+        _print(
+            f"\nstopped by {result.stopped_by.name} and saved; continue with",
+            f"  jaxrl resume {path}",
+        )
         # All is saved, and an unfinished compilation would delay the exit.
         ranks.exit_after_stop(result.stopped_by)
-    print(f"\nresults in {path}")
-    print(f"  jaxrl plot {path}")
-    print(f"  jaxrl eval {path}        jaxrl video {path}")
-    print(f"  jaxrl resume {path} --steps N        to train longer")
+    _print(
+        f"\nresults in {path}",
+        f"  jaxrl plot {path}",
+        f"  jaxrl eval {path}        jaxrl video {path}",
+        f"  jaxrl resume {path} --steps N        to train longer",
+    )
     return 0
+
+
+def _print(*lines: str) -> None:
+    """If it can be; that it cannot was said when the run first printed."""
+    with contextlib.suppress(OSError):
+        print("\n".join(lines), flush=True)

@@ -1,6 +1,8 @@
 """A variant on its way: a process of its own, from its start to its end."""
 
+import contextlib
 import dataclasses
+import shutil
 import signal
 import subprocess
 import time
@@ -14,6 +16,7 @@ from jaxrl.runs import reading, status
 from jaxrl.runs.status import Status
 
 GRACE = 30.0  # seconds to save in, after which a run is killed
+FULL = 100_000  # bytes that are left on a disk, below which it counts as full
 State = Literal["waiting", "running", "finished", "failed", "stopped", "pruned"]
 
 
@@ -38,6 +41,8 @@ class Job:
     attempts: int = 0
     process: subprocess.Popen | None = None
     _since: float = 0.0
+    _time_before: float = 0.0  # seconds of training before this attempt
+    _wall: float = 0.0  # of this attempt, once it has ended
     _stop: Stop | None = None
     _stopped_at: float = 0.0
     _killed: bool = False
@@ -51,7 +56,19 @@ class Job:
         return cls(variant, "finished" if over else "waiting", changes)
 
     def start(self, threads: int = 1, launcher: Sequence[str] = ()) -> None:
-        """As a new run, or from where it was left."""
+        """As a new run, or from where it was left; it fails on a full disk."""
+        self._since, self._time_before = time.monotonic(), self._trained()
+        self._stop, self._killed, self._wall = None, False, 0.0
+        self.attempts += 1
+        self.process = None
+        try:
+            self._start(threads, launcher)
+        except OSError as error:
+            self.state, self.reason = "failed", status.describe(error)
+        else:
+            self.state, self.changes = "running", []
+
+    def _start(self, threads: int, launcher: Sequence[str]) -> None:
         path, output = self.variant.path, self.variant.output
         self.variant.write()
         words = ["train", "--config", str(self.variant.file)]
@@ -62,9 +79,6 @@ class Job:
         self.forget_outcome()
         outcome = status.outcome_file(path)
         self.process = subprocesses.start(words, output, outcome, threads, launcher)
-        self.state, self._since = "running", time.monotonic()
-        self._stop, self._killed, self.changes = None, False, []
-        self.attempts += 1
 
     def forget_outcome(self) -> None:
         """Removes that of an earlier attempt."""
@@ -101,8 +115,11 @@ class Job:
             elif time_limit and time.monotonic() - self._since > time_limit:
                 self.stop(Stop(f"took longer than {time_limit:g} s"))
             return
+        self._wall = time.monotonic() - self._since
         record = self.variant.record
-        if code == 0 and record is not None and record.state == "finished":
+        over = record is not None and record.state == "finished"
+        # A request to stop may kill a run that is already over.
+        if over and (code == 0 or self._stop):
             self.state, self.reason = "finished", ""
         elif self._stop:
             self.state, self.reason = self._stop.state, self._stop_reason(self._stop)
@@ -121,9 +138,17 @@ class Job:
         """By its own account, or else by its exit code."""
         ended = self.outcome if code >= 0 else None
         if ended is None:
-            ended = Status.from_exit_code(code)
-            self.note_outcome(ended)
+            ended = Status.from_exit_code(code, self._full_disk(code))
+            with contextlib.suppress(OSError):  # the disk may be full
+                self.note_outcome(ended)
         return ended.reason or f"exited with code {code} before its last step"
+
+    def _full_disk(self, code: int) -> str:
+        """The likely reason of a process that could not write its own; else empty."""
+        full = shutil.disk_usage(self.variant.path.parent).free < FULL
+        if code <= 0 or not full:
+            return ""
+        return f"exited with code {code}; the disk of {self.variant.path} is full"
 
     def line(self) -> Line:
         """As the table shows it."""
@@ -137,4 +162,17 @@ class Job:
             steps=int(progress["TotalEnvInteracts"][-1]),
             returned=float(reading.returns(progress)[-1]),
             seconds=float(progress["Time"][-1]),
+            wall=self._wall_time(),
         )
+
+    def _wall_time(self) -> float:
+        """Seconds with those of its start-up; 0 if it was not started here."""
+        if not self.attempts:
+            return 0.0
+        own = self._wall or time.monotonic() - self._since
+        return self._time_before + own
+
+    def _trained(self) -> float:
+        """Seconds of training so far; 0 of a run that will be replaced."""
+        progress = {} if self.changes else self.variant.progress
+        return float(progress["Time"][-1]) if progress else 0.0

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+import sys
 import time
 import typing
 from collections import Counter
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxrl.logging.console import STATE_STYLES, printable, shortened, terminal
+from jaxrl.logging.live_line import Output
 from jaxrl.logging.terminal import clock
 
 if typing.TYPE_CHECKING:
@@ -34,7 +36,9 @@ class Line(NamedTuple):
     steps: int = 0
     returned: float | None = None
     seconds: float = 0.0
-    """How long it has run."""
+    """How long it has trained, up to its last row."""
+    wall: float = 0.0
+    """How long it has run, with its start-up."""
     attempt: int = 1
     """From 1; `cause` is why the attempt before it failed."""
 
@@ -50,6 +54,11 @@ class Line(NamedTuple):
         return self.seconds * max(self.total - self.steps, 0) / self.steps
 
     @property
+    def elapsed(self) -> float:
+        """Seconds, with those of a start-up that is known."""
+        return max(self.seconds, self.wall)
+
+    @property
     def done(self) -> int:
         """Steps that need no more time; all of them where it will not be resumed."""
         over = self.state in ("finished", "failed", "pruned")
@@ -61,6 +70,7 @@ class LiveTable:
 
     def __init__(self, name: str, lines: Sequence[Line], expected: int) -> None:
         self._name, self._console = printable(name), terminal()
+        self._output = Output(sys.stdout)
         self._begin, self._expected = time.monotonic(), expected
         self._known = {line.name: (line.state, 1) for line in lines}
         self._height, self._drawn = 0, -math.inf
@@ -94,7 +104,7 @@ class LiveTable:
 
     def time_left(self, lines: Sequence[Line]) -> float:
         """Estimated seconds, if as many run at a time as now and all take as long."""
-        known = [line.left + line.seconds for line in lines if line.steps]
+        known = [line.left + line.elapsed for line in lines if line.steps]
         if not known:
             return math.inf
         typical = statistics.mean(known)
@@ -166,7 +176,7 @@ class LiveTable:
         return f"\033[{self._height}F" if self._height else ""
 
     def _print(self, text: str, end: str = "\n") -> None:
-        print(text, end=end, flush=True)
+        print(text, end=end, file=self._output, flush=True)
 
 
 def _progress_table(lines: Sequence[Line], width: int) -> "Table":
@@ -217,7 +227,7 @@ def _sentence(line: Line) -> str:
     if line.state != "finished":
         return f"{'started' if line.state == 'running' else line.state} {line.name}"
     returned = "" if line.returned is None else f"  return {_number(line.returned)}"
-    return f"finished {line.name}  {line.steps} steps{returned}  {clock(line.seconds)}"
+    return f"finished {line.name}  {line.steps} steps{returned}  {clock(line.elapsed)}"
 
 
 def _number(value: float | None) -> str:

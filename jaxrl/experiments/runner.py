@@ -211,6 +211,8 @@ class Runner:
             if not self._has_room(job.variant.processes):
                 return
             job.start(self._options.threads, self._options.launcher)
+            if job.state == "failed" and self._source:
+                self._source.report(job)
 
     def _has_room(self, processes: int) -> bool:
         """By the number of runs that was asked for, or else by the cores they use."""
@@ -232,8 +234,7 @@ class Runner:
         return job
 
     def _should_retry(self, job: Job) -> bool:
-        assert job.process is not None
-        refused = job.process.returncode == REFUSED
+        refused = job.process is not None and job.process.returncode == REFUSED
         return not refused and job.attempts <= self._options.retries
 
     def _kill(self) -> None:

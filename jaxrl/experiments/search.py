@@ -4,6 +4,7 @@ The value of a trial is the mean return of its last epochs. Trials are stored in
 SQLite file, or in a database of Optuna's that several machines share.
 """
 
+import contextlib
 import importlib.util
 import json
 import math
@@ -11,7 +12,7 @@ import re
 import shlex
 import socket
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,6 +65,23 @@ def run(spec: SearchSpec, options: Options) -> SearchResult:
             "'jaxrl[search]'"
         )
     spec.check()
+    with _usable_storage(spec):
+        return _run(spec, options)
+
+
+@contextlib.contextmanager
+def _usable_storage(spec: SearchSpec) -> Iterator[None]:
+    """Explains what its database raises, such as on a full disk."""
+    from optuna.exceptions import StorageInternalError
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except (StorageInternalError, SQLAlchemyError) as error:
+        raise OSError(_unusable(_storage(spec), error)) from error
+
+
+def _run(spec: SearchSpec, options: Options) -> SearchResult:
     with directory.locked(spec.root):  # leaves nothing where the storage is refused
         search = Search(spec)
     if search.is_over:
@@ -92,13 +110,18 @@ def _sampler(name: str) -> Any:
         return makers[name]()
 
 
+def _storage(spec: SearchSpec) -> str:
+    """Optuna's URL of where trials are kept."""
+    return spec.storage or f"sqlite:///{spec.root / 'trials.db'}"
+
+
 def _study(spec: SearchSpec) -> Any:
     """The study with its trials so far; refuses a storage that cannot be used."""
     import optuna
 
     pruners = optuna.pruners.MedianPruner, optuna.pruners.NopPruner
     sampler, pruner = _sampler(spec.sampler), pruners[PRUNERS.index(spec.pruner)]()
-    storage = spec.storage or f"sqlite:///{spec.root / 'trials.db'}"
+    storage = _storage(spec)
     try:
         return optuna.create_study(
             study_name=spec.name,
@@ -190,28 +213,29 @@ class Search:
         if self._interrupted:
             frozen = self._interrupted.pop(0)
             trial = self._optuna.trial.Trial(self._study, frozen._trial_id)
+            seen = 1 + max(frozen.intermediate_values, default=-1)
         elif (started := self.started) < self._spec.total_trials:
             if self._spec.sampler == "grid":
                 following = self._spec.combination(started)
                 self._study.enqueue_trial(following, skip_if_exists=True)
-            trial = self._study.ask()
+            trial, seen = self._study.ask(), 0
             trial.set_user_attr("where", self._where)
         else:
             return None
         space = self._spec.space
         chosen = {key: range.suggest(trial, key) for key, range in space.items()}
         variant = self._spec.variant(trial.number, chosen)
-        self._trials[variant.name] = trial
+        self._trials[variant.name], self._reported[variant.name] = trial, seen
         return variant
 
     def should_stop(self, job: Job) -> Stop | None:
         """Reports its new epochs to Optuna, whose pruner may end it."""
         trial, name = self._trials[job.variant.name], job.variant.name
         returns = self._returns(job)
-        for epoch in range(self._reported.get(name, 0), len(returns)):
+        for epoch in range(self._reported[name], len(returns)):
             if not np.isnan(returns[epoch]):
                 trial.report(float(returns[epoch]), epoch)
-        if len(returns) <= self._reported.get(name, 0):
+        if len(returns) <= self._reported[name]:
             return None
         self._reported[name] = len(returns)
         if trial.should_prune():

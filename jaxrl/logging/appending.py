@@ -13,6 +13,7 @@ def append(file: BinaryIO, data: bytes, sync: bool = False) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         if sync:
             os.fsync(file.fileno())
-    except OSError:
+    except OSError as error:
         file.truncate(size)
+        error.filename = file.name  # Python names it only where a file is opened
         raise

@@ -1,6 +1,7 @@
 """progress.csv: one row per epoch."""
 
 import csv
+import errno
 import io
 import os
 from pathlib import Path
@@ -20,12 +21,24 @@ class Csv:
         return self._path.read_text()
 
     def write(self, row: Row, step: int) -> None:
+        self._refuse_removed()
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         if not os.fstat(self._file.fileno()).st_size:
             writer.writerow(row)
         writer.writerow("" if x is None else f"{x:.9g}" for x in row.values())
         append(self._file, text.getvalue().encode(), sync=True)
+
+    def _refuse_removed(self) -> None:
+        """A removed or replaced file can be written to, but nobody reads it."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            found = None
+        if found is None or not os.path.samestat(found, os.fstat(self._file.fileno())):
+            raise FileNotFoundError(
+                errno.ENOENT, "was removed or replaced during the run", str(self._path)
+            )
 
     def close(self) -> None:
         self._file.close()

@@ -1,5 +1,6 @@
 """The live line of a run: a bar and its status, drawn by rich."""
 
+import contextlib
 import importlib.util
 import sys
 from collections.abc import Iterable
@@ -21,19 +22,39 @@ class Output:
         self._stream, self._broken = stream, False
 
     def write(self, text: str) -> int:
-        if not self._broken:
-            try:
-                self._stream.write(text)
-            except (OSError, ValueError):
-                self._broken = True
+        try:
+            self._write(text)
+        except (OSError, ValueError) as error:
+            self._give_up(error)
         return len(text)
+
+    def _write(self, text: str) -> None:
+        if self._broken:
+            return
+        try:
+            self._stream.write(text)
+        except UnicodeEncodeError as error:
+            known = text.encode(error.encoding, "replace").decode(error.encoding)
+            self._stream.write(known)
 
     def flush(self) -> None:
         if not self._broken:
             try:
                 self._stream.flush()
-            except (OSError, ValueError, AttributeError):
-                self._broken = True
+            except (OSError, ValueError, AttributeError) as error:
+                self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        """Says so, unless nobody reads any more."""
+        self._broken = True
+        reason = getattr(error, "strerror", None)
+        if isinstance(error, BrokenPipeError) or not reason:
+            return
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            said = (
+                f"jaxrl: cannot write to standard output: {reason}; the run continues"
+            )
+            print(said, file=sys.stderr, flush=True)
 
     def isatty(self) -> bool:
         return bool(getattr(self._stream, "isatty", lambda: False)())

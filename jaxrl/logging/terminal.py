@@ -3,12 +3,12 @@
 import os
 import sys
 import time
-from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
 from jaxrl.logging.columns import RETURNS, Row
 from jaxrl.logging.live_line import LiveLine, Output, in_notebook
+from jaxrl.logging.pace import Pace
 from jaxrl.processes.ranks import LIVE, size
 
 PERIOD = 0.1  # seconds between two updates of the live line
@@ -20,10 +20,9 @@ class Terminal:
     def __init__(self, total_steps: int, done: int = 0, stream: Any = None) -> None:
         self._output = Output(sys.stdout if stream is None else stream)
         self._line = LiveLine(self._output, total_steps) if self._is_live() else None
-        self._total = total_steps
-        # Steps and time at the start, then at the ends of the last epochs.
-        self._marks = deque([(done, time.perf_counter())], maxlen=6)
+        self._total, self._pace = total_steps, Pace(done)
         self._shown, self._latest = 0.0, ""
+        self._compiling_since: float | None = None
 
     def _is_live(self) -> bool:
         if size() > 1:  # mpirun gives every rank a pseudo-terminal
@@ -35,12 +34,29 @@ class Terminal:
     def write(self, row: Row, step: int) -> None:
         known = [name for name in RETURNS if row.get(name) is not None]
         self._latest = f"{known[0][7:]} {row[known[0]]:.1f}" if known else ""
+        self._pace.end_epoch(step)
         if self._line:
             self.print(table(row.items()))
             self._show(step)
         else:
             self.print("  ".join([f"epoch {row['Epoch']:.0f}", *self._status(step)]))
-        self._marks.append((step, time.perf_counter()))
+
+    def updated(self, step: int, interval: int) -> None:
+        """Notes an update, of which there is one every `interval` steps."""
+        self._pace.updated(step, interval)
+
+    def compiling(self, step: int) -> None:
+        """Says that the run waits for the compiler; in a pipe, once."""
+        if self._compiling_since is None:
+            self._compiling_since = time.perf_counter()
+            if not self._line:
+                self.print("compiling")
+        self.progress(step)
+
+    def compiled(self) -> None:
+        if self._compiling_since is not None:
+            self._pace.leave_out(time.perf_counter() - self._compiling_since)
+        self._compiling_since = None
 
     def progress(self, step: int) -> None:
         """Updates the live line, at most ten times a second."""
@@ -61,14 +77,14 @@ class Terminal:
             self._line.close()
 
     def _status(self, step: int) -> list[str]:
-        # The first epoch includes compilation, so it is used only until there are more.
-        later = [mark for mark in list(self._marks)[1:] if mark[0] < step]
-        before, then = later[0] if later else self._marks[0]
-        made, seconds = step - before, time.perf_counter() - then
-        left = seconds * (self._total - step) / max(made, 1)
-        parts = [f"{step}/{self._total} steps", f"{made / seconds:.0f} steps/s"]
+        parts = [f"{step}/{self._total} steps"]
+        if self._compiling_since is not None:
+            return [*parts, "compiling"]
+        pace = self._pace.steps_per_second()
+        parts += [f"{pace:.0f} steps/s"] if pace else []
         parts += [self._latest] if self._latest else []
-        return [*parts, f"{clock(left)} left"]
+        left = [f"{clock((self._total - step) / pace)} left"] if pace else []
+        return [*parts, *left]
 
 
 def clock(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -26,12 +27,25 @@ def set_up(count: int) -> None:
             jax.config.update("jax_num_cpu_devices", count)
 
 
+def _existing() -> list[jax.Device]:
+    """Refuses a platform that this machine does not have."""
+    try:
+        return jax.local_devices()
+    except (RuntimeError, AssertionError) as error:  # by what is installed
+        asked = os.environ.get("JAX_PLATFORMS")
+        reason = " ".join(str(error).split()) or "it is not installed"
+        raise ValueError(
+            f"JAX cannot use {asked or 'any device'} here: {reason}; set or unset "
+            "the environment variable JAX_PLATFORMS"
+        ) from None
+
+
 class Devices:
     """`count` devices, or with 0 as many as exist and divide `work` evenly."""
 
     def __init__(self, count: int, work: int, name: str) -> None:
         set_up(count)
-        existing = jax.local_devices()
+        existing = _existing()
         if count > len(existing):
             raise ValueError(
                 f"devices is {count}, but JAX has started with {len(existing)}; on a "

@@ -121,7 +121,7 @@ def _abort(kind: type, error: BaseException, trace: TracebackType | None) -> Non
 
 def end_all(exit_code: int, reason: str) -> NoReturn:
     """Ends every rank with this exit code. The reason is printed once."""
-    sys.stdout.flush()
+    _flush()
     if rank():
         time.sleep(RANK0_GRACE_AT_START if exit_code == 2 else RANK0_GRACE)
     if not records.write(rank(), "failed", reason=reason, exit_code=exit_code):
@@ -132,6 +132,11 @@ def end_all(exit_code: int, reason: str) -> NoReturn:
     os._exit(exit_code)  # before MPI was started, the launcher ends the others
 
 
+def _flush() -> None:
+    with contextlib.suppress(OSError, ValueError):  # the terminal may be closed
+        sys.stdout.flush()
+
+
 def with_rank(rank: int, reason: str) -> str:
     """The reason of a failure, with the rank that gave it; rank 0 reports for all."""
     return f"rank {rank}: {reason}" if rank else reason
@@ -139,7 +144,7 @@ def with_rank(rank: int, reason: str) -> str:
 
 def exit_after_stop(stopped_by: signal.Signals) -> NoReturn:
     """Ends this process at once, after all ranks have saved because of a signal."""
-    sys.stdout.flush()
+    _flush()
     exit_code = 128 + stopped_by
     records.write(rank(), "interrupted", signal=stopped_by.name, exit_code=exit_code)
     if rank():

@@ -13,8 +13,8 @@ from typing import Any, Self
 AllreduceMax = Callable[..., list[int]]
 SECONDS = 0.2  # between two questions to all ranks, each of which costs a step's time
 
-# Slurm sends SIGUSR1 before it ends a job.
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+# Slurm sends SIGUSR1 before it ends a job, a terminal SIGHUP when it is closed.
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 PR_SET_PDEATHSIG = 1
 
 
@@ -34,7 +34,9 @@ class StopRequest:
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             self._handlers_before = {
-                one: signal.signal(one, self._note) for one in SIGNALS
+                one: signal.signal(one, self._note)
+                for one in SIGNALS
+                if one != signal.SIGHUP or not _ignores_hangup()
             }
         return self
 
@@ -66,6 +68,11 @@ class StopRequest:
         if self.signal is signal.SIGINT and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.signal = signal.Signals(number)
+
+
+def _ignores_hangup() -> bool:
+    """Under nohup, which wants a program to outlive its terminal."""
+    return signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 def die_with_parent(parent: int = 0) -> None:

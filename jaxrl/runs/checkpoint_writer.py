@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from jaxrl.files import remove, replacing, write_atomically
 from jaxrl.runs import arrays
-from jaxrl.runs.atomic import write_atomically
 from jaxrl.runs.checkpoint import (
     FORMAT,
     Damaged,
@@ -23,7 +23,10 @@ from jaxrl.runs.checkpoint import (
 from jaxrl.runs.reading import MANIFEST, saved_checkpoints
 
 MAX_TIME_SHARE = 0.02  # of a run's time that its checkpoints may take
-FIRST_COST = 0.5  # seconds of the first one, most of it to import orbax
+# More in the first seconds of each start, so that a run that is killed again and again
+# soon after its start progresses: one at the end of the first epoch, others soon.
+FIRST_SHARE, FIRST_SECONDS = 0.05, 60.0
+FIRST_COST = 0.5  # seconds, until one was written
 
 
 class NotSaved(OSError):
@@ -51,7 +54,10 @@ class CheckpointWriter:
     def affordable(self, seconds: float) -> bool:
         """Whether another one stays within its share of a run that took so long."""
         busy = self._last is not None and not self._last.done()
-        return not busy and self._spent + self._cost < MAX_TIME_SHARE * seconds
+        more = FIRST_SHARE - MAX_TIME_SHARE
+        allowed = MAX_TIME_SHARE * seconds + more * min(seconds, FIRST_SECONDS)
+        first = self._last is None
+        return first or (not busy and self._spent + self._cost < allowed)
 
     def save(self, saved: Saved, capacity: int = 0) -> None:
         """Starts to save; raises what went wrong with the one before."""
@@ -68,6 +74,8 @@ class CheckpointWriter:
         self._thread.shutdown()
 
     def _write(self, number: int, saved: Saved, capacity: int) -> None:
+        import orbax.checkpoint  # noqa: F401  not a cost of the checkpoints to come
+
         start = time.perf_counter()
         try:
             self._write_files(number, saved, capacity)
@@ -81,8 +89,9 @@ class CheckpointWriter:
 
     def _write_files(self, number: int, saved: Saved, capacity: int) -> None:
         path = checkpoint_path(self._run, number)
-        shutil.rmtree(path, ignore_errors=True)
-        path.mkdir(parents=True)
+        remove(path)
+        path.parent.mkdir(exist_ok=True)  # but not the run's, which may be removed
+        path.mkdir()  # fails where there is one: all files in it are new
         rest = arrays.save(path / "arrays", saved.content) | {"format": FORMAT}
         self._save_rows(saved, capacity)
         (path / "rest.json").write_text(json.dumps(rest))
@@ -102,7 +111,8 @@ class CheckpointWriter:
         if len(saved.rows):
             file = segment_path(self._run, (saved.first, end))
             file.parent.mkdir(exist_ok=True)
-            np.save(file, saved.rows, allow_pickle=False)
+            with replacing(file) as fresh, fresh.open("wb") as stream:
+                np.save(stream, saved.rows, allow_pickle=False)
             self._segments[saved.first, end] = checksum(file, sync=True)
         oldest = end - capacity
         self._segments = {s: x for s, x in self._segments.items() if s[1] > oldest}
@@ -118,7 +128,7 @@ class CheckpointWriter:
         needed = set().union(*map(self._needed_files, good[-self._keep :]))
         for file in (self._run / "replay").glob("*.npy"):
             if file.name not in needed:
-                file.unlink()
+                remove(file)
 
     def _needed_files(self, number: int) -> set[str]:
         """Names of the files of a checkpoint; none, if its manifest is damaged."""

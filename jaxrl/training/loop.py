@@ -51,7 +51,7 @@ def run_loop(training: Training) -> None:
         run_callbacks(training)  # a signal may have come before they were done
     while not progress.is_complete(total):
         if training.stop.reached():
-            return save_checkpoint(training)
+            return save_and_stop(training)
         mpi.report_progress()
         if not progress.update_pending:
             collect(training)
@@ -64,6 +64,14 @@ def run_loop(training: Training) -> None:
         if epoch_is_over(training):
             end_epoch(training)
     return training.saver.wait()
+
+
+def save_and_stop(training: Training) -> None:
+    """After a signal: what a resumed run needs, and the policy so far to play."""
+    setup = training.setup
+    step = setup.progress.env_steps
+    save_checkpoint(training)
+    training.saver.save_models(["last"], setup.envs.spec, training.state, step)
 
 
 # Collect
@@ -118,11 +126,16 @@ def update_is_due(training: Training) -> bool:
 
 def wait_for_compiler(training: Training) -> bool:
     """Waits until it is done on all ranks; False if a signal came first."""
+    terminal = training.log.sinks.terminal
     while True:
         ready = training.setup.learner.ready(0.1)
         (waiting,) = mpi.allreduce_max(int(not ready))
         if not waiting:
+            if terminal:
+                terminal.compiled()
             return True
+        if terminal:
+            terminal.compiling(training.setup.progress.env_steps)
         if training.stop.agreed():
             return False
 
@@ -141,6 +154,14 @@ def update(training: Training) -> None:
     training.log.store(**result.metrics)
     setup.actor.set_state(setup.devices.single(training.state))
     training.clock.update += time.perf_counter() - start
+    if training.log.sinks.terminal:
+        training.log.sinks.terminal.updated(step, _steps_between_updates(setup))
+
+
+def _steps_between_updates(setup: Setup) -> int:
+    data = setup.run.data
+    on_policy = isinstance(data, OnPolicy)
+    return data.steps_per_epoch if on_policy else setup.share.updates_per_round
 
 
 def next_batch(setup: Setup) -> Any:

@@ -3,12 +3,14 @@
 Every rank has them, so that the loop need not ask which one it is; only rank 0 writes.
 """
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from jaxrl.files import write_atomically
 from jaxrl.logging.columns import columns, return_columns
 from jaxrl.logging.logger import Logger, parse_rows
 from jaxrl.logging.sinks import Sinks
@@ -16,7 +18,6 @@ from jaxrl.logging.terminal import Terminal
 from jaxrl.parallel import mpi
 from jaxrl.processes import ranks
 from jaxrl.runs import directory, reading
-from jaxrl.runs.atomic import write_atomically
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.checkpoint_writer import CheckpointWriter
 from jaxrl.runs.spec import Run
@@ -52,6 +53,19 @@ def open_outputs(
     return Logger(*names, history, mpi.reduce_stats, sinks), saver
 
 
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Adds what could not be written to an error that does not say it."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.strerror:
+            error.filename = str(path)
+        elif error.filename is None:
+            raise OSError(f"{error} ({path})") from error
+        raise
+
+
 class Saver:
     """Saves models and checkpoints; does nothing on ranks other than 0."""
 
@@ -63,8 +77,10 @@ class Saver:
     def open(self, step: int, config: str, saved: Saved | None) -> None:
         """Brings the directory to where the run starts or resumes."""
         directory.prune_after(self._path, step)
-        write_atomically(self._path / "config.yaml", config)
-        write_atomically(self._path / "progress.csv", saved.progress if saved else "")
+        progress = saved.progress if saved else ""
+        for name, text in ("config.yaml", config), ("progress.csv", progress):
+            with naming(self._path / name):
+                write_atomically(self._path / name, text)
         self._config = config
         self._writer = CheckpointWriter(self._path, self._run.keep, saved)
 
@@ -78,7 +94,8 @@ class Saver:
         assert policy is not None  # a run has jaxrl's own networks
         for name in names:
             place = self._path / "models" / name
-            directory.save_model(place, self._run, spec, policy, step)
+            with naming(place):
+                directory.save_model(place, self._run, spec, policy, step)
 
     def checkpoint_is_affordable(self, seconds: float) -> bool:
         """After so long a run, by the disk of rank 0; the same on all ranks."""

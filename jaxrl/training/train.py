@@ -1,12 +1,14 @@
 """Starts and resumes training in environments on the host."""
 
 import contextlib
+import dataclasses
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from jaxrl.errors import UserError
 from jaxrl.parallel import mpi
-from jaxrl.runs import checkpoint, directory, status
+from jaxrl.runs import checkpoint, contents, directory, status
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.spec import Run
 from jaxrl.runs.status import Attempt, Status
@@ -23,16 +25,19 @@ def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Res
     """
     path = directory.run_path(run)
     with _claimed(path), Attempt(path, None, mpi.rank() == 0) as attempt:
-        if mpi.rank() == 0 and not run.overwrite:
-            directory.refuse_run(path)
+        if mpi.rank() == 0:
+            refuse = contents.refuse_foreign if run.overwrite else contents.refuse_run
+            refuse(path)
         setup = prepare(run)
+        notes: list[str] = []
         if mpi.rank() == 0:
             if run.video_every:
                 RecordVideo(setup.run, path).check()
             # Whatever cannot be described must show before an earlier run is removed.
             directory.config_yaml(directory.description(setup.run))
-            directory.clear(path)
-        return _run(setup, path, attempt, None, screen, on_epoch)
+            kept = contents.clear(path)
+            notes = [f"your own files in {path} are now in {kept}"] if kept else []
+        return _run(setup, path, attempt, None, screen, on_epoch, notes)
 
 
 def _claimed(path: Path) -> contextlib.AbstractContextManager[None]:
@@ -63,13 +68,25 @@ def _run(
             on_epoch=on_epoch,
             callbacks=[RecordVideo(run, path)] if records else [],
         )
+    except OSError as error:
+        raise OSError(f"{status.describe(error)}; {_what_is_saved(path)}") from error
     finally:
         attempt.step = setup.progress.env_steps
     if setup.progress.is_complete(run.total_steps):
         attempt.end(Status(state="finished", exit_code=0))
     elif result.stopped_by:
-        attempt.end(Status.from_signal(result.stopped_by))
+        stopped = Status.from_signal(result.stopped_by)
+        reason = f"{stopped.reason} and saved"
+        attempt.end(dataclasses.replace(stopped, reason=reason))
     return result
+
+
+def _what_is_saved(path: Path) -> str:
+    """After a failure of the disk, in words."""
+    step = checkpoint.saved_step(path)
+    if step is None:
+        return "nothing is saved"
+    return f"step {step} is saved; continue with jaxrl resume {shlex.quote(str(path))}"
 
 
 def resume(
@@ -98,7 +115,7 @@ def resume(
         setup = prepare(longer)
         notes = [*complaints, *_notes(longer, saved, config)]
         if saved is None and mpi.rank() == 0:
-            directory.reset(path)
+            contents.reset(path)
         return _run(setup, path, attempt, saved, screen, on_epoch, notes)
 
 

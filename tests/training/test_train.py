@@ -400,11 +400,12 @@ def test_the_table_is_aligned_and_the_clock_shows_hours():
 
 def test_the_time_left_follows_the_speed_of_the_last_epochs(monkeypatch):
     now, shown = 0.0, io.StringIO()
-    monkeypatch.setattr("jaxrl.logging.terminal.time.perf_counter", lambda: now)
+    monkeypatch.setattr("jaxrl.logging.pace.time.perf_counter", lambda: now)
     screen = Terminal(10_000, stream=shown)
     paces = [10, *[100] * 5, *[50] * 5]  # the first epoch compiles
     for epoch, pace in enumerate(paces, 1):
         now += 100 / pace
+        screen.updated(100 * epoch, 100)
         screen.write({"Epoch": epoch}, 100 * epoch)
     lines = shown.getvalue().splitlines()
     shown = {1: ("100/10000", " 10 steps/s", "0:16:30"), 6: (" 100 steps/s",)}
@@ -413,6 +414,25 @@ def test_the_time_left_follows_the_speed_of_the_last_epochs(monkeypatch):
     for epoch, parts in shown.items():
         assert f"epoch {epoch} " in lines[epoch - 1]
         assert all(part in lines[epoch - 1] for part in parts)
+
+
+def test_the_time_left_is_by_updates_that_were_made(monkeypatch):
+    now, shown = 0.0, io.StringIO()
+    monkeypatch.setattr("jaxrl.logging.pace.time.perf_counter", lambda: now)
+    screen = Terminal(10_000, stream=shown)
+    now += 0.1  # random steps, with no update among them
+    screen.write({"Epoch": 1}, 1000)
+    assert "left" not in shown.getvalue()
+    for _ in range(3):
+        screen.compiling(1000)
+        now += 10
+    screen.compiled()
+    assert shown.getvalue().count("compiling") == 1
+    for step in (1000, 1050, 1100):
+        screen.updated(step, 50)
+        now += 1 if step < 1100 else 0
+    screen.write({"Epoch": 2}, 1100)
+    assert "50 steps/s  0:02:58 left" in shown.getvalue()
 
 
 class Screen(io.StringIO):
@@ -429,6 +449,7 @@ def shown_on_a_screen(monkeypatch, **environment):
     terminal = Terminal(1_000_000, stream=screen)
     terminal.print("one")
     for step in (100_000, 200_000):
+        terminal.updated(step, 100_000)
         terminal.write({"Epoch": 1, "AverageTestEpRet": -1234.5}, step)
     terminal.close()
     return screen.getvalue()

@@ -1,0 +1,65 @@
+"""Standard output that lacks characters, is closed, or is on a full disk."""
+
+import contextlib
+import os
+import sys
+
+
+def replace_unencodable() -> None:
+    """A character that the terminal's encoding lacks is printed as `?`."""
+    for stream in (sys.stdout, sys.stderr):
+        if reconfigure := getattr(stream, "reconfigure", None):
+            reconfigure(errors="replace")
+
+
+def printed(text: str) -> int:
+    """Prints all of a command's output; the exit code."""
+    try:
+        print(text, end="", flush=True)
+    except BrokenPipeError:  # the reader has seen enough
+        discard()
+    except OSError as error:
+        discard()
+        complain(error)
+        return 1
+    return 0
+
+
+def flushed(code: int, is_training: bool = False) -> int:
+    """The exit code of a command that has ended with `code`.
+
+    Output that cannot be written is a failure, but not of a run, which is in its files.
+    """
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough
+        discard()
+    except OSError as error:
+        discard()
+        if not is_training:
+            complain(error)
+            return code or 1
+    except (AttributeError, ValueError):  # there is none, or it was closed
+        pass
+    return code
+
+
+def is_broken() -> bool:
+    """Whether nothing can be printed; tries it with an empty line."""
+    try:
+        print(flush=True)
+    except (OSError, AttributeError, ValueError):
+        return True
+    return False
+
+
+def complain(error: OSError) -> None:
+    with contextlib.suppress(OSError):
+        reason = error.strerror or error
+        print(f"jaxrl: cannot write to standard output: {reason}", file=sys.stderr)
+
+
+def discard() -> None:
+    """Lets what is still printed vanish, which Python would report at its exit."""
+    with contextlib.suppress(OSError, AttributeError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
