@@ -18,15 +18,17 @@ from typing import Any, Self
 
 import numpy as np
 
+from jaxrl import files
 from jaxrl.settings import Activation
 from jaxrl.spaces import Box, Discrete
 
 # What zip, NumPy and JSON can raise for a damaged file.
 FILE_ERRORS = (
     *(KeyError, ValueError, TypeError, EOFError, RuntimeError, MemoryError),
+    *(AttributeError, OverflowError, IndexError),
     *(zipfile.BadZipFile, zlib.error),
 )
-MAX_BYTES = 2**30  # of the unzipped arrays; a small file can unzip to any size
+MAX_BYTES = files.MODEL  # of the unzipped arrays; a small file can unzip to any size
 FORMAT = 1  # of the file; raise it when an older jaxrl would misread the file
 
 # The names are also those of flax.linen, from which `maths.nets` takes them.
@@ -88,7 +90,7 @@ class Policy:
         return len(self.layers[0][0])
 
     def save(self, path: str | Path) -> None:
-        """Writes the file that `load` reads."""
+        """Writes the file that `load` reads, as a whole or not at all."""
         arrays: dict[str, Any] = {"log_std": np.asarray(self.log_std)}
         for i, (weight, bias) in enumerate(self.layers):
             arrays |= {f"weight_{i}": weight, f"bias_{i}": bias}
@@ -101,15 +103,18 @@ class Policy:
             arrays |= {name: np.array(x) for name, x in vars(self.action).items()}
         elif self.action is not None:
             about["discrete"] = vars(self.action)
-        with Path(path).open("wb") as file:
+        with files.replacing(Path(path)) as fresh, fresh.open("wb") as file:
             np.savez(file, about=np.array(json.dumps(about)), **arrays)
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Reads a file of `save`; it holds arrays and JSON, and no code is run."""
+    def load(cls, path: str | Path, inside: Path | None = None) -> Self:
+        """Reads a file of `save`; it holds arrays and JSON, and no code is run.
+
+        With `inside`, no link is followed out of that directory.
+        """
         try:
             with (
-                Path(path).open("rb") as file,
+                files.open_regular(Path(path), files.MODEL, inside) as file,
                 np.load(file, allow_pickle=False) as archive,
             ):
                 if sum(part.file_size for part in archive.zip.infolist()) > MAX_BYTES:

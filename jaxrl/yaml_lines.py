@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from jaxrl import files
 from jaxrl.errors import UserError
 
 if typing.TYPE_CHECKING:
@@ -20,6 +21,7 @@ if typing.TYPE_CHECKING:
 Place = tuple[Any, ...]
 """Keys and indices that lead to a value."""
 MOST = 100_000  # values in a file; a few lines of aliases can stand for billions
+DIGITS = 1000  # of a number
 # What PyYAML means.
 SYNTAX = {
     "'\\t'": "it is indented by a tab; use spaces",
@@ -44,7 +46,11 @@ def parsed(text: str) -> Any:
     import yaml
 
     try:
-        return yaml.safe_load(text)
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        if root is None:  # an empty text
+            return None
+        _check_size(root)
+        return yaml.SafeLoader("").construct_document(root)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except Exception as error:  # of any kind where a value does not fit its tag
@@ -60,20 +66,21 @@ def read(path: str, as_text: Sequence[str] = ()) -> Document:
 
     found = Document({}, {}, [])
     try:
-        root = yaml.compose(Path(path).read_text(), Loader=yaml.SafeLoader)
+        root = yaml.compose(
+            files.read_text(Path(path), files.SETTINGS), Loader=yaml.SafeLoader
+        )
         if not isinstance(root, yaml.MappingNode):
             example = "one a line, as in 'gamma: 0.98'"
             raise UserError(f"{path} must hold settings, {example}")
-        if _size(root, {}) > MOST:
-            raise UserError(f"{path} holds more than {MOST} values, by its aliases")
-        _locate(root, (), found, [])
+        _check_size(root)
+        _locate(root, (), found)
         found.data.update(yaml.SafeLoader("").construct_document(root))
         for key, node in root.value:
             if key.value in as_text:
                 text = yaml.BaseLoader("").construct_document(node)
                 found.data[key.value] = text
     except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
+        raise UserError(f"cannot read {path}: {files.reason(error)}") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"{path} is not YAML: {_syntax(error)}") from None
     return found
@@ -94,11 +101,28 @@ def _syntax(error: Exception) -> str:
     return f"line {mark.line + 1}: {problem}"
 
 
+def _check_size(root: "yaml.Node") -> None:
+    """Raises where a few lines of aliases stand for too much, or for themselves."""
+    import yaml
+
+    if _size(root, {}) > MOST:
+        raise yaml.YAMLError(f"it holds more than {MOST} values, by its aliases")
+
+
 def _size(node: "yaml.Node", known: dict[int, int]) -> int:
     """Values that a node stands for, those behind aliases counted each time."""
-    if id(node) in known or not isinstance(node.value, list):
-        return known.get(id(node), 1)
-    known[id(node)] = 1  # where it holds itself
+    import yaml
+
+    if isinstance(node, yaml.ScalarNode):
+        if node.tag.endswith(":int") and len(node.value) > DIGITS:  # cannot be shown
+            raise yaml.YAMLError(f"a number has more than {DIGITS} digits")
+        return 1
+    if known.get(id(node)) == 0:
+        problem = "a value contains itself"
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+    if id(node) in known:
+        return known[id(node)]
+    known[id(node)] = 0  # until it is counted
     inner = [
         x for item in node.value for x in (item if type(item) is tuple else [item])
     ]
@@ -106,22 +130,16 @@ def _size(node: "yaml.Node", known: dict[int, int]) -> int:
     return known[id(node)]
 
 
-def _locate(
-    node: "yaml.Node", place: Place, found: Document, parents: list["yaml.Node"]
-) -> None:
+def _locate(node: "yaml.Node", place: Place, found: Document) -> None:
     """Notes the lines of a node and of all that is in it; drops keys set twice."""
     import yaml
 
     found.lines.setdefault(place, node.start_mark.line + 1)
-    if any(node is parent for parent in parents):
-        problem = "a value contains itself"
-        raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
-    inner = [*parents, node]
     if isinstance(node, yaml.ScalarNode):
         _check(node)
     elif isinstance(node, yaml.SequenceNode):
         for i, child in enumerate(node.value):
-            _locate(child, (*place, i), found, inner)
+            _locate(child, (*place, i), found)
     else:
         for key, child in list(node.value):
             at, line = (*place, str(key.value)), key.start_mark.line + 1
@@ -131,7 +149,7 @@ def _locate(
                 node.value.remove((key, child))
             else:
                 found.lines[at] = line
-                _locate(child, at, found, inner)
+                _locate(child, at, found)
 
 
 def _check(node: "yaml.ScalarNode") -> None:

@@ -366,13 +366,17 @@ def test_a_run_without_a_row_is_left_out(tmp_path, in_tmp, capsys):
 def test_a_damaged_run_is_left_out_by_its_name(in_tmp, file, content, capsys):
     write_run(in_tmp / "r", "ppo", 0, log([1, 2], [1, 2]))
     (write_run(in_tmp / "r", "bad[1]", 0, log([1], [1])) / file).write_text(content)
-    assert main(["plot", "r"]) == 2
-    error = capsys.readouterr().err
-    assert f"bad[1]_s0/{file}" in error
-    assert "--exclude 'bad[[]1]_s0'\n" in error
+    assert main(["plot", "r"]) == 0
+    shown = capsys.readouterr()
+    assert f"bad[1]_s0/{file}" in shown.err
+    assert "1 run\n" in shown.out
+    assert main(["plot", "r/bad*"]) == 2
+    assert f"bad[1]_s0/{file}" in capsys.readouterr().err
     for pattern in ("bad*", "bad[[]1]_s0"):
         assert main(["plot", "r", "--exclude", pattern]) == 0
-        assert "1 run\n" in capsys.readouterr().out
+        shown = capsys.readouterr()
+        assert "1 run\n" in shown.out
+        assert "bad" not in shown.err
 
 
 # Episodes

@@ -14,8 +14,8 @@ from test_train import train
 import jaxrl
 from jaxrl.cli import main as main_module
 from jaxrl.errors import UserError
-from jaxrl.runs import directory, reading, status
-from jaxrl.runs.atomic import write_atomically
+from jaxrl.files import write_atomically
+from jaxrl.runs import contents, directory, reading, status
 from jaxrl.runs.status import Attempt, Status
 from jaxrl.training import loop
 
@@ -129,10 +129,10 @@ def test_a_rank_that_fails_says_so_and_one_that_ends_says_nothing(tmp_path):
 def test_a_run_killed_as_it_started_does_not_block_its_directory(tmp_path):
     Attempt(tmp_path, None).start(0, 10)
     with directory.locked(tmp_path):
-        directory.refuse_run(tmp_path)
+        contents.refuse_run(tmp_path)
     (tmp_path / "config.yaml").touch()
     with pytest.raises(UserError):
-        directory.refuse_run(tmp_path)
+        contents.refuse_run(tmp_path)
 
 
 # A whole run

@@ -3,13 +3,13 @@
 import argparse
 import contextlib
 import itertools
-import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from jaxrl import files
 from jaxrl.errors import UserError, suggestion
 from jaxrl.settings.values import KINDS
 
@@ -185,13 +185,8 @@ def writing(path: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
             "it is a directory" if path.is_dir() else f"{path.parent} is no directory"
         )
         raise UserError(f"cannot write {path}: {what}")
-    fresh = path.with_name(f".new-{os.getpid()}-{path.name}")
     try:
-        fresh.touch()  # fails before the work is done, not after
-        yield fresh
-        fresh.replace(path)
+        with files.replacing(path) as fresh:  # fails before the work is done, not after
+            yield fresh
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        with contextlib.suppress(OSError):
-            fresh.unlink(missing_ok=True)
+        raise UserError(f"cannot write {path}: {files.reason(error)}") from None

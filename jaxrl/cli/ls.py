@@ -1,6 +1,7 @@
 """`jaxrl ls [PATH ...] [--json]`."""
 
 import json
+import sys
 import typing
 from pathlib import Path
 
@@ -22,6 +23,9 @@ def main(arguments: list[str]) -> int:
     given = options.parser("ls").parse(arguments)
     no_runs = not given.paths and not Path("runs").exists()
     found = [] if no_runs else overviews(given.paths or ["runs"])
+    for one in found:
+        if one.reason:
+            print(f"jaxrl: {printable(one.reason)}", file=sys.stderr)
     if given.json:
         print(json.dumps([one._asdict() for one in found]))
     elif not found:

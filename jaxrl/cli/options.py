@@ -80,12 +80,14 @@ def video(words: Sequence[str]) -> Parser:
 
 def export(words: Sequence[str]) -> Parser:
     made = Parser(
-        "jaxrl export DIR [-o policy.npz|policy.onnx] ...",
+        "jaxrl export DIR [-o policy.npz|policy.onnx] [--overwrite] ...",
         "Writes the policy of a run, with its normaliser and action bounds, as one "
         "file: .npz for jaxrl.policy.Policy.load, which needs only NumPy, or .onnx.",
     )
     _add_model(made)
     _add_output(made, "policy.npz")
+    replace = "replace a file that holds another policy"
+    made.add_argument("--overwrite", action="store_true", help=replace)
     return made
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from jaxrl.cli import options
 from jaxrl.cli.flags import writing
 from jaxrl.errors import UserError
+from jaxrl.logging.console import printable
 from jaxrl.runs.reading import Record
 from jaxrl.show import curves, plot, plot_suite, selection, spinup, suite
 from jaxrl.show.curves import Curve, Panel, View
@@ -18,7 +19,9 @@ Picture = tuple[plot.Size, plot.Drawing]
 
 def main(arguments: list[str]) -> int:
     given = options.parser("plot").parse(arguments)
-    runs = selection.find_runs(given.paths, given.exclude)
+    runs, damages = selection.find_runs(given.paths, given.exclude)
+    for damage in damages:
+        print(f"jaxrl: left out: {printable(damage)}", file=sys.stderr)
     runs = selection.select(runs, given.select, given.exclude)
     runs, without = selection.split_by_data(runs)
     view = View(

@@ -13,8 +13,10 @@ def main(arguments: list[str]) -> int:
     from jaxrl.runs import directory
     from jaxrl.training import train
 
-    if record.path.parent.name == record.config["exp_name"]:  # beside it
-        changes.setdefault("out", str(record.path.parent.parent))
+    # Where it lies decides, and not what a file says that may come from elsewhere.
+    beside = record.path.resolve().parent
+    in_experiment = beside.name == record.config["exp_name"]
+    changes.setdefault("out", str(beside.parent if in_experiment else beside))
     text = directory.config_text(record.path)
     run = directory.read(text, **changes)
     if directory.run_path(run).resolve() == record.path.resolve():

@@ -28,6 +28,7 @@ from jaxrl.experiments.job import Job
 from jaxrl.experiments.runner import JobTable, Options, Summary
 from jaxrl.experiments.slurm_queue import ArrayTask, settings_file
 from jaxrl.experiments.variant import Variant
+from jaxrl.files import write_atomically
 
 USUAL_ARRAY = 1001  # runs at most, where Slurm does not say
 
@@ -235,7 +236,7 @@ def _submit_array(
     tasks = folder / f"{uuid.uuid4().hex}.json"
     files = [settings_file(job) for job in jobs]
     own = {"retries": options.retries, "time_limit": options.time_limit}
-    tasks.write_text(json.dumps({"files": files, **own}, indent=2))
+    write_atomically(tasks, json.dumps({"files": files, **own}, indent=2))
     executor = submitit.SlurmExecutor(folder)
     executor.update_parameters(
         job_name=folder.parent.name,

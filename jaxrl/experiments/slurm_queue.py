@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from jaxrl import files
 from jaxrl.errors import UserError
 from jaxrl.experiments.job import Job
 from jaxrl.experiments.runner import JobTable, Summary
@@ -68,7 +69,7 @@ def _array(line: tuple[str, ...]) -> int:
 
 
 def _files(tasks: str) -> list[str]:
-    return json.loads(Path(tasks).read_text())["files"]
+    return json.loads(files.read_text(Path(tasks), files.TABLE))["files"]
 
 
 def live(queue: Mapping[str, ArrayTask]) -> dict[str, ArrayTask]:

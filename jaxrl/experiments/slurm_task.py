@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jaxrl import files
 from jaxrl.experiments.job import Job
 from jaxrl.experiments.runner import JobTable, Options, Runner
 from jaxrl.experiments.variant import Variant
@@ -27,7 +28,7 @@ TIME_LIMIT = signal.SIGUSR1
 
 def main(file: Path, environment: Mapping[str, str]) -> int:
     """Runs the variant that the list names for this task; the exit code."""
-    tasks = json.loads(file.read_text())
+    tasks = json.loads(files.read_text(file, files.TABLE))
     number = int(environment["SLURM_ARRAY_TASK_ID"])
     variant = Variant.read(Path(tasks["files"][number]))
     job, before = Job.from_variant(variant), _saved(variant)

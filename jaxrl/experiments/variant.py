@@ -9,6 +9,7 @@ import numpy as np
 import yaml
 
 from jaxrl.errors import UserError, differences
+from jaxrl.files import write_atomically
 from jaxrl.processes import threads
 from jaxrl.runs import directory, reading, spec
 from jaxrl.runs.spec import Run
@@ -48,7 +49,11 @@ class Variant:
     def read(cls, file: Path) -> Self:
         """The one whose settings are in the file."""
         settings = reading.yaml_in(file)
-        return cls.from_settings(settings, settings["exp_name"], settings["out"])
+        try:
+            name, out = settings["exp_name"], settings["out"]
+        except (KeyError, TypeError):
+            raise UserError(f"{file} does not describe a run") from None
+        return cls.from_settings(settings, name, out)
 
     @property
     def processes(self) -> int:
@@ -79,7 +84,7 @@ class Variant:
             for key, value in self.settings.items()
         }
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        self.file.write_text(yaml.safe_dump(plain, sort_keys=False))
+        write_atomically(self.file, yaml.safe_dump(plain, sort_keys=False))
 
     @property
     def record(self) -> reading.Record | None:

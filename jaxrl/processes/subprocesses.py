@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from jaxrl import files
 from jaxrl.processes import threads as thread_settings
 from jaxrl.processes.signals import die_with_parent
 
@@ -31,7 +32,7 @@ def start(
     environment[STATUS] = str(status.absolute())
     if not launcher:
         environment[RUNNER] = str(os.getpid())
-    with output.open("ab") as file:
+    with files.append_to(output) as file:
         return subprocess.Popen(
             [*launcher, sys.executable, "-m", "jaxrl", *words],
             stdin=subprocess.DEVNULL,

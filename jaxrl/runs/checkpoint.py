@@ -14,12 +14,14 @@ damaged.
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxrl import files
 from jaxrl.errors import UserError
 from jaxrl.parallel import mpi
 from jaxrl.runs import arrays
@@ -66,7 +68,8 @@ def segment_path(run: Path, segment: Segment) -> Path:
 
 
 def checksum(file: Path, sync: bool = False) -> str:
-    with file.open("rb") as stream:
+    """Of a regular file that fits into memory."""
+    with files.open_regular(file, files.MEMORY) as stream:
         if sync:
             os.fsync(stream.fileno())
         return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -94,8 +97,8 @@ def saved_step(run: Path) -> int | None:
     """Of the newest checkpoint, which is not verified; None without one."""
     numbers = saved_checkpoints(run)
     try:
-        rest = (checkpoint_path(run, numbers[-1]) / "rest.json").read_text()
-        return int(json.loads(rest)["content"]["env_steps"])
+        rest = json.loads(_text(checkpoint_path(run, numbers[-1]) / "rest.json"))
+        return int(rest["content"]["env_steps"])
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
@@ -103,7 +106,7 @@ def saved_step(run: Path) -> int | None:
 def _read(run: Path, path: Path) -> Saved:
     sums = read_manifest(path)
     _verify(path, sums)
-    rest = json.loads((path / "rest.json").read_text())
+    rest = json.loads(_text(path / "rest.json"))
     if (found := rest.get("format", 1)) != FORMAT:
         raise OtherFormat(
             f"it has format {found}, and this version of jaxrl reads format {FORMAT}"
@@ -112,14 +115,21 @@ def _read(run: Path, path: Path) -> Saved:
     steps = content.get("env_steps")
     if type(steps) is not int or not 0 <= steps < 2**63:  # True is an int, too
         raise Damaged("its number of steps is missing or invalid")
-    config = (path / "run.yaml").read_text()
-    progress = (path / "progress.csv").read_text()
+    config, progress = _text(path / "run.yaml"), _text(path / "progress.csv")
     segments = _segments(sums)
     if not segments:
         return Saved(content, config, progress)
-    files = [segment_path(run, segment) for segment in segments]
-    rows = np.concatenate([np.load(file, allow_pickle=False) for file in files])
+    rows = np.concatenate([_rows(segment_path(run, one)) for one in segments])
     return Saved(content, config, progress, rows, min(segments)[0], segments)
+
+
+def _text(file: Path) -> str:
+    return files.read_text(file, files.TABLE, inside=file.parent)
+
+
+def _rows(file: Path) -> np.ndarray:
+    with files.open_regular(file, files.MEMORY, inside=file.parent) as stream:
+        return np.load(stream, allow_pickle=False)
 
 
 def _segments(sums: Mapping[str, str]) -> dict[Segment, str]:
@@ -134,8 +144,8 @@ def _segments(sums: Mapping[str, str]) -> dict[Segment, str]:
 
 def read_manifest(path: Path) -> dict[str, str]:
     try:
-        sums = json.loads((path / MANIFEST).read_text())
-    except (OSError, ValueError) as error:
+        sums = json.loads(files.read_text(path / MANIFEST, inside=path))
+    except (OSError, ValueError, RecursionError) as error:
         raise Damaged(f"{MANIFEST} cannot be read ({error})") from None
     if not isinstance(sums, dict):
         raise Damaged(f"{MANIFEST} is not a table of checksums")
@@ -146,7 +156,7 @@ def _verify(path: Path, sums: Mapping[str, str]) -> None:
     needed = {"rest.json", "run.yaml", "progress.csv"}
     if absent := needed - sums.keys():
         raise Damaged(f"{MANIFEST} lacks {', '.join(sorted(absent))}")
-    inside = {os.path.relpath(p, path) for p in path.rglob("*") if p.is_file()}
+    inside = {os.path.relpath(file, path) for file in _files_in(path)}
     listed = {name for name in sums if not name.startswith("..")} | {MANIFEST}
     if differing := inside ^ listed:
         raise Damaged(f"{', '.join(sorted(differing))} is missing or was added")
@@ -155,8 +165,18 @@ def _verify(path: Path, sums: Mapping[str, str]) -> None:
         file = (path / name).resolve()
         if name.startswith("..") and file.parent != replay:
             raise Damaged(f"{MANIFEST} names {name}, which is outside the run")
-        if not file.is_file() or checksum(file) != known:
+        if not file.exists() or checksum(file) != known:
             raise Damaged(f"{file.name} is missing or has changed since it was saved")
+
+
+def _files_in(path: Path) -> Iterator[Path]:
+    """Raises for what orbax might wait for, or follow out of the run."""
+    for entry in path.rglob("*"):
+        mode = entry.lstat().st_mode
+        if stat.S_ISREG(mode):
+            yield entry
+        elif not stat.S_ISDIR(mode):
+            raise Damaged(f"{entry.name} is not a regular file")
 
 
 def broadcast(found: tuple[Saved | None, list[str]]) -> tuple[Saved | None, list[str]]:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from jaxrl.files import remove, replacing, write_atomically
 from jaxrl.runs import arrays
-from jaxrl.runs.atomic import write_atomically
 from jaxrl.runs.checkpoint import (
     FORMAT,
     Damaged,
@@ -90,8 +90,8 @@ class CheckpointWriter:
     def _write_files(self, number: int, saved: Saved, capacity: int) -> None:
         path = checkpoint_path(self._run, number)
         path.parent.mkdir(exist_ok=True)  # but not the run's, which may be removed
-        shutil.rmtree(path, ignore_errors=True)
-        path.mkdir()
+        remove(path)
+        path.mkdir()  # fails where there is one: all files in it are new
         rest = arrays.save(path / "arrays", saved.content) | {"format": FORMAT}
         self._save_rows(saved, capacity)
         (path / "rest.json").write_text(json.dumps(rest))
@@ -111,7 +111,8 @@ class CheckpointWriter:
         if len(saved.rows):
             file = segment_path(self._run, (saved.first, end))
             file.parent.mkdir(exist_ok=True)
-            np.save(file, saved.rows, allow_pickle=False)
+            with replacing(file) as fresh, fresh.open("wb") as stream:
+                np.save(stream, saved.rows, allow_pickle=False)
             self._segments[saved.first, end] = checksum(file, sync=True)
         oldest = end - capacity
         self._segments = {s: x for s, x in self._segments.items() if s[1] > oldest}
@@ -127,7 +128,7 @@ class CheckpointWriter:
         needed = set().union(*map(self._needed_files, good[-self._keep :]))
         for file in (self._run / "replay").glob("*.npy"):
             if file.name not in needed:
-                file.unlink()
+                remove(file)
 
     def _needed_files(self, number: int) -> set[str]:
         """Names of the files of a checkpoint; none, if its manifest is damaged."""

@@ -4,33 +4,28 @@ import contextlib
 import dataclasses
 import fcntl
 import importlib.metadata
-import itertools
 import json
 import os
 import platform
-import shutil
+import stat
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
 import yaml
 
+from jaxrl import files
 from jaxrl.errors import UserError
 from jaxrl.policy import Policy
-from jaxrl.runs import status
-from jaxrl.runs.reading import LOCK, MODEL, determining
+from jaxrl.runs import contents
+from jaxrl.runs.reading import CONFIG, LOCK, MODEL, determining
 from jaxrl.runs.spec import OWN, Run, make
 from jaxrl.types import EnvSpec
 from jaxrl.yaml_lines import parsed
 
-# What a run writes, beside its settings.
-WRITTEN = (
-    *("progress.csv", "tb", "checkpoints", "replay", "models", "videos", "wandb"),
-    status.FILE,
-)
 PACKAGES = ("jaxrl", "jax", "jaxlib", "flax", "optax", "gymnasium", "mujoco", "numpy")
 
 
@@ -44,13 +39,14 @@ def locked(path: Path) -> Iterator[None]:
     made = [p for p in (path, *path.parents) if not os.path.exists(p)]
     lock = _lock(path)
     try:
-        _refuse_links(path)
+        contents.refuse_links(path)
         yield
     finally:
-        if os.listdir(path) == [LOCK]:
-            (path / LOCK).unlink()
-            for directory in made:
-                directory.rmdir()
+        with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
+            if os.listdir(path) == [LOCK]:
+                (path / LOCK).unlink()
+                for directory in made:
+                    directory.rmdir()
         os.close(lock)
 
 
@@ -73,19 +69,6 @@ def _lock(path: Path) -> int:
     raise UserError(f"another process is writing {path}; wait until it ends")
 
 
-def _refuse_links(path: Path) -> None:
-    """A link could make a run write or remove files outside of its directory."""
-    own = [path / name for name in WRITTEN]
-    # Weights & Biases has links of its own, and writes through none.
-    places = (place for place in own if place.is_dir() and place.name != "wandb")
-    inside = (entry for place in places for entry in place.iterdir())
-    for entry in itertools.chain(own, inside):
-        if entry.is_symlink():
-            raise UserError(
-                f"{entry} is a link; a run writes only inside of its directory"
-            )
-
-
 def _unwritable(path: Path, reason: object) -> UserError:
     reason = getattr(reason, "strerror", None) or reason
     return UserError(f"cannot write to {path}: {reason}; choose another --out")
@@ -94,42 +77,17 @@ def _unwritable(path: Path, reason: object) -> UserError:
 def _try_lock(path: Path) -> int | None:
     """The open lock, or None if another process holds it or has just removed it."""
     path.mkdir(parents=True, exist_ok=True)
-    lock = os.open(path / LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW)
+    flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    lock = os.open(path / LOCK, flags)
+    if not stat.S_ISREG(os.fstat(lock).st_mode):
+        os.close(lock)
+        raise OSError(f"its {LOCK} is not a regular file")
     with contextlib.suppress(BlockingIOError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(lock).st_ino == os.stat(path / LOCK).st_ino:
             return lock
     os.close(lock)
     return None
-
-
-def refuse_run(path: Path) -> None:
-    """Refuses a directory that holds a run already."""
-    if _entries(path):
-        raise UserError(
-            f"{path} holds a run already; continue it with jaxrl resume {path}, remove "
-            "it with --overwrite, or choose another --exp_name or --seed"
-        )
-
-
-def clear(path: Path) -> None:
-    _remove(_entries(path))
-
-
-def reset(path: Path) -> None:
-    """Removes what a run wrote, but not its settings or a user's own files."""
-    _remove([path / name for name in WRITTEN if (path / name).exists()])
-
-
-def _remove(entries: Iterable[Path]) -> None:
-    for entry in entries:
-        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-
-
-def _entries(path: Path) -> list[Path]:
-    """All but the lock; a status alone is of a run that was killed as it started."""
-    found = [entry for entry in path.iterdir() if entry.name != LOCK]
-    return [] if [entry.name for entry in found] == [status.FILE] else found
 
 
 def same_settings(one: str, two: str) -> bool:
@@ -145,19 +103,24 @@ def same_settings(one: str, two: str) -> bool:
 def config_text(path: Path) -> str:
     """The config.yaml of a run."""
     try:
-        return (path / "config.yaml").read_text()
+        return files.read_text(path / CONFIG, files.SETTINGS, inside=path)
     except (OSError, UnicodeDecodeError):
         raise UserError(
-            f"{path} holds no run: it has no config.yaml that can be read"
+            f"{path} holds no run: it has no {CONFIG} that can be read"
         ) from None
 
 
 def read(text: str, **changes: Any) -> Run:
-    """The run that a config.yaml describes, with changes."""
+    """The run that a config.yaml describes, with changes.
+
+    Whether something is removed is up to the user, and not to a file.
+    """
     try:
         known = parsed(text)
         given = {name: known[name] for name in OWN if name in known}
-        given |= known["settings"] | changes
+        given |= {k: x for k, x in known["settings"].items() if k not in OWN}
+        given.pop("overwrite", None)
+        given |= changes
         algo, env = known["algo"], known["env"]
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UserError("config.yaml does not describe a run") from None
@@ -253,18 +216,10 @@ def save_model(
 ) -> None:
     """Replaces a model, as arrays and JSON; a reader finds the old or the new one."""
     directory.parent.mkdir(exist_ok=True)
-    fresh = directory.with_name(f".{directory.name}.new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir()
-    dataclasses.replace(policy, action=spec.action).save(fresh / "policy.npz")
     meta = {"algo": run.algo, "env": run.env, "step": step}
-    (fresh / MODEL).write_text(json.dumps(meta, indent=2) + "\n")
-    old = directory.with_name(f".{directory.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    with contextlib.suppress(FileNotFoundError):
-        directory.rename(old)
-    fresh.rename(directory)
-    shutil.rmtree(old, ignore_errors=True)
+    with files.replacing_directory(directory) as fresh:
+        dataclasses.replace(policy, action=spec.action).save(fresh / "policy.npz")
+        (fresh / MODEL).write_text(json.dumps(meta, indent=2) + "\n")
 
 
 def video_path(run: Path, step: int) -> Path:
@@ -273,10 +228,15 @@ def video_path(run: Path, step: int) -> Path:
 
 
 def prune_after(run: Path, step: int) -> None:
-    """Removes models and videos of later steps, which the run will make again."""
+    """Removes models and videos of later steps, which the run will make again.
+
+    Also what was being written when the run was killed.
+    """
+    for place in (run, run / "models", run / "videos", run / "replay"):
+        files.remove_unfinished(place)
     for model in (run / "models").glob("*"):
         if model.name.isdecimal() and int(model.name) > step:
-            shutil.rmtree(model)
+            files.remove(model)
     for video in (run / "videos").glob("step-*.mp4"):
         if video.name > video_path(run, step).name:
-            video.unlink()
+            files.remove(video)

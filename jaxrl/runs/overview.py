@@ -1,5 +1,6 @@
 """The state of a run in a line. Free of JAX, as all that reads runs."""
 
+import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,6 +28,8 @@ class Overview(NamedTuple):
     """Seconds since its last write."""
     size: int = 0
     """Bytes."""
+    reason: str = ""
+    """Why it is damaged."""
 
 
 def overview(path: Path) -> Overview:
@@ -36,8 +39,9 @@ def overview(path: Path) -> Overview:
     try:
         record = reading.record(path)
         return glance(record)._replace(age=age, size=size)
-    except UserError:
-        return Overview(str(path), "damaged", age=age, size=size)
+    except UserError as error:
+        reason = str(error)
+        return Overview(str(path), "damaged", age=age, size=size, reason=reason)
 
 
 def overviews(patterns: Iterable[str]) -> list[Overview]:
@@ -61,7 +65,7 @@ def _overviews(pattern: str) -> list[Overview]:
 
 
 def _failed_to_start(path: Path) -> Overview:
-    outcome = status.outcome_file(path).stat()
+    outcome = status.outcome_file(path).lstat()
     age = max(time.time() - outcome.st_mtime, 0.0)
     return Overview(str(path), "failed", age=age, size=outcome.st_size)
 
@@ -87,4 +91,4 @@ def glance(record: Record) -> Overview:
 def _last_write(path: Path) -> float:
     names = ("config.yaml", "progress.csv", status.FILE)
     files = (path / name for name in names)
-    return max(file.stat().st_mtime for file in files if file.exists())
+    return max(file.lstat().st_mtime for file in files if os.path.lexists(file))

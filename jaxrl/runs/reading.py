@@ -3,19 +3,22 @@
 Free of JAX, so that commands which read runs start at once.
 """
 
+import array
 import csv
 import dataclasses
 import fcntl
 import functools
 import glob
+import io
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from jaxrl import files
 from jaxrl.errors import UserError
 from jaxrl.logging.columns import RETURNS, STEPS
 from jaxrl.policy import Policy
@@ -26,6 +29,7 @@ from jaxrl.yaml_lines import parsed
 
 MODEL_NAMES = ("last", "best")  # other models are named by their step
 MODEL = "model.json"  # algorithm, environment and step of a model
+CONFIG = "config.yaml"  # the settings of a run
 LOCK = ".lock"  # held by the process that writes the run
 MANIFEST = "manifest.json"  # of a checkpoint, written last
 NEEDED = {"algo": str, "env": str, "exp_name": str, "seed": int, "max_ep_len": int}
@@ -50,7 +54,7 @@ class Record:
     @functools.cached_property
     def progress(self) -> dict[str, np.ndarray]:
         """The columns of progress.csv, with NaN for empty cells; {} before a row."""
-        return _columns(self.path / "progress.csv")
+        return _columns(self.path / "progress.csv", self.path)
 
     @property
     def total_steps(self) -> int:
@@ -94,18 +98,18 @@ class Record:
         # may be newer than the last checkpoint, and are then repeated.
         checkpoints = self.path / "checkpoints"
         newest = [checkpoints / str(n) for n in saved_checkpoints(self.path)[-1:]]
-        kept = _columns(newest[0] / "progress.csv") if newest else {}
+        kept = _columns(newest[0] / "progress.csv", self.path) if newest else {}
         return bool(kept) and kept[STEPS][-1] >= self.total_steps
 
     def policy(self, model: str | int) -> Policy:
         """The policy of the last or best model, or that of a step."""
         path = self._model(model) / "policy.npz"
         try:
-            return Policy.load(path)
+            return Policy.load(path, inside=self.path)
         except ValueError as error:
             raise UserError(str(error)) from None
         except OSError as error:
-            raise UserError(f"cannot read {path}: {error.strerror}") from None
+            raise UserError(f"cannot read {path}: {files.reason(error)}") from None
 
     def _model(self, model: str | int) -> Path:
         """Its directory."""
@@ -125,18 +129,19 @@ class Record:
     def _models(self) -> dict[str | int, Path]:
         """By name where they have one, and all by their steps, in order."""
         found = [file.parent for file in self.path.glob(f"models/[!.]*/{MODEL}")]
-        steps = {step: path for path in found if (step := _step(path)) is not None}
+        known = [(_step(path, self.path), path) for path in found]
+        steps = {step: path for step, path in known if step is not None}
         named = {path.name: path for path in found if path.name in MODEL_NAMES}
         return {**dict(sorted(named.items())), **dict(sorted(steps.items()))}
 
 
-def _step(model: Path) -> int | None:
+def _step(model: Path, run: Path) -> int | None:
     """At which a model was saved, if it says so."""
     try:
-        step = json.loads((model / MODEL).read_text())["step"]
+        step = json.loads(files.read_text(model / MODEL, inside=run))["step"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return step if isinstance(step, int) else None
+    return step if type(step) is int and 0 <= step < 10**18 else None
 
 
 def determining(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,7 +166,7 @@ def saved_checkpoints(run: Path) -> list[int]:
 def _is_held(lock: Path) -> bool:
     """Whether a process writes the run; the check holds the lock for a moment."""
     try:
-        with lock.open() as file:
+        with files.open_regular(lock, files.SMALL, inside=lock.parent) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -173,7 +178,7 @@ def _is_held(lock: Path) -> bool:
 def record(directory: str | os.PathLike[str]) -> Record:
     """The run in the directory."""
     path = Path(directory)
-    file = path / "config.yaml"
+    file = path / CONFIG
     if os.path.isfile(path):
         raise UserError(f"{path} is a file; name the directory of the run")
     if not os.path.isdir(path):
@@ -183,18 +188,18 @@ def record(directory: str | os.PathLike[str]) -> Record:
         inside = [found.parent.name for found in sorted(near)]
         hint = f"; it holds {', '.join(inside[:3])}" if inside else ""
         raise UserError(f"{path} is not the directory of a run: no config.yaml{hint}")
-    config = yaml_in(file)
+    config = yaml_in(file, inside=path)
     if missing := _missing(config):
         raise UserError(f"{file} is damaged; missing or invalid: {', '.join(missing)}")
     return Record(path, config)
 
 
-def yaml_in(file: Path) -> Any:
-    """What a YAML file holds."""
+def yaml_in(file: Path, inside: Path | None = None) -> Any:
+    """What a YAML file holds; `inside` is the directory of the run it belongs to."""
     try:
-        return parsed(file.read_text())
+        return parsed(files.read_text(file, files.SETTINGS, inside))
     except OSError as error:
-        raise UserError(f"cannot read {file}: {error.strerror}") from None
+        raise UserError(f"cannot read {file}: {files.reason(error)}") from None
     except ValueError as error:
         raise UserError(f"{file} is not YAML: {error}") from None
 
@@ -213,6 +218,19 @@ def _missing(config: Any) -> list[str]:
 def find(patterns: Iterable[str]) -> list[Record]:
     """The runs at or under the directories that paths and globs name, each once."""
     return [record(path) for path in directories(patterns)]
+
+
+def readable(paths: Iterable[Path]) -> tuple[list[Record], dict[Path, str]]:
+    """The runs in directories, and what is wrong with those that are damaged."""
+    runs, damages = [], {}
+    for path in paths:
+        try:
+            run = record(path)
+            _ = run.progress, run.state  # raise if their files are damaged
+            runs.append(run)
+        except UserError as error:
+            damages[path] = str(error)
+    return runs, damages
 
 
 def directories(patterns: Iterable[str]) -> list[Path]:
@@ -240,26 +258,24 @@ def named(pattern: str) -> list[Path]:
 def _runs_under(path: Path) -> list[Path]:
     """The directories with a config.yaml; what is inside of one is part of it."""
     found = []
-    for directory, inner, files in os.walk(path):
+    for directory, inner, names in os.walk(path):
         inner.sort()
-        if "config.yaml" in files:
+        if CONFIG in (*names, *inner):
             found.append(Path(directory))
             inner.clear()
     return found
 
 
-def _columns(path: Path) -> dict[str, np.ndarray]:
+def _columns(path: Path, run: Path) -> dict[str, np.ndarray]:
     try:
-        text = path.read_text() if path.is_file() else ""  # not from a pipe
+        text = files.read_text(path, files.TABLE, inside=run)
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path}: {error}") from None
+        raise UserError(f"cannot read {path}: {files.reason(error)}") from None
     whole = text[: text.rfind("\n") + 1]  # a last line without its end is being written
     try:
-        header, *rows = csv.reader(whole.splitlines()) if whole else [[]]
-        table = np.array([[float(cell or "nan") for cell in row] for row in rows])
-        found = dict(zip(header, table.T, strict=True)) if rows else {}
+        found = _table(csv.reader(io.StringIO(whole, newline="")))
     except (ValueError, csv.Error):
         raise UserError(
             f"{path} is damaged: each row must hold a number for each column"
@@ -267,3 +283,17 @@ def _columns(path: Path) -> dict[str, np.ndarray]:
     if found and not np.all(np.abs(found.get(STEPS, np.inf)) < 1e18):
         raise UserError(f"{path} is damaged: it has no numbers of steps, {STEPS}")
     return found
+
+
+def _table(rows: Iterator[list[str]]) -> dict[str, np.ndarray]:
+    """Row by row, because each cell as a Python object takes six times the memory."""
+    header = next(rows, [])
+    numbers = array.array("d")
+    for row in rows:
+        if len(row) != len(header):
+            raise ValueError
+        numbers.extend(float(cell or "nan") for cell in row)
+    if not numbers:
+        return {}
+    columns = np.array(numbers).reshape(-1, len(header)).T
+    return dict(zip(header, columns, strict=True))

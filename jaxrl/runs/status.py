@@ -18,8 +18,8 @@ from signal import SIGINT, Signals
 from types import TracebackType
 from typing import Any, Literal, Self, get_args
 
+from jaxrl import files
 from jaxrl.errors import UserError
-from jaxrl.runs.atomic import write_atomically
 
 FILE = "status.json"
 REFUSED = 2  # exit code: the user must change something
@@ -108,7 +108,8 @@ def outcome_file(run: Path) -> Path:
 
 def write(file: Path, status: Status) -> None:
     """At every moment, a reader finds the old one or this one."""
-    write_atomically(file, json.dumps(dataclasses.asdict(status), indent=2) + "\n")
+    text = json.dumps(dataclasses.asdict(status), indent=2) + "\n"
+    files.write_atomically(file, text)
 
 
 def update(run: Path, **changes: Any) -> None:
@@ -121,8 +122,7 @@ def update(run: Path, **changes: Any) -> None:
 def read(file: Path) -> Status | None:
     """None where there is none, or not one of ours."""
     try:
-        with file.open("rb") as stream:
-            known = json.loads(stream.read(LONGEST))
+        known = json.loads(files.read_bytes(file, LONGEST, inside=file.parent))
     except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(known, dict):

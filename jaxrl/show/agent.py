@@ -26,7 +26,10 @@ def load(
     run = reading.record(directory)
     policy = run.policy(model)
     limit = max_ep_len or run.setting("max_ep_len")
-    kwargs = drawing | (run.setting("env_kwargs") or {})
+    own = run.setting("env_kwargs") or {}
+    if not isinstance(own, dict) or not all(isinstance(name, str) for name in own):
+        raise UserError(f"{run.path} is damaged: its env_kwargs are no settings")
+    kwargs = drawing | own
     env = environment(run.config["env"], limit, kwargs)
     spec = envs.spec_of(env)
     if (spec.obs_size, spec.action) != (policy.obs_size, policy.action):

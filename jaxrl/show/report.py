@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrl import __version__
+from jaxrl import __version__, files
 from jaxrl.errors import UserError
 from jaxrl.runs import failures, reading
 from jaxrl.runs.overview import glance
@@ -46,15 +46,9 @@ class ReportRuns(NamedTuple):
 
 def collect_runs(patterns: Sequence[str]) -> ReportRuns:
     """The runs at or under what paths and globs name."""
-    runs, damaged = [], []
     directories = reading.directories(patterns)
-    for path in directories:
-        try:
-            run = reading.record(path)
-            _ = run.progress  # raises if it is damaged
-            runs.append(run)
-        except UserError as error:
-            damaged.append(FailedRun(path, "damaged", str(error)))
+    runs, damages = reading.readable(directories)
+    damaged = [FailedRun(path, "damaged", why) for path, why in damages.items()]
     if not runs:
         raise UserError(damaged[0].cause)
     roots = [Path(pattern) for pattern in patterns if os.path.isdir(pattern)]
@@ -199,23 +193,31 @@ def _as_text(value: Any) -> str:
 
 def _videos(runs: Iterable[Record], folder: Path) -> dict[Path, list[dict[str, str]]]:
     """Those in each run's directory; embedded in the page if all are small."""
-    files = {run.path: _video_files(run.path) for run in runs}
-    size = sum(file.stat().st_size for file in itertools.chain(*files.values()))
-    source = _embedded if size < MAX_EMBEDDED else lambda file: _linked(file, folder)
+    videos = {run.path: _video_files(run.path) for run in runs}
+    size = sum(file.stat().st_size for file in itertools.chain(*videos.values()))
+    embed = size < MAX_EMBEDDED
     return {
-        path: [{"name": file.name, "source": source(file)} for file in found]
-        for path, found in files.items()
+        path: [
+            {
+                "name": file.name,
+                "source": _embedded(file, path) if embed else _linked(file, folder),
+            }
+            for file in found
+        ]
+        for path, found in videos.items()
     }
 
 
 def _video_files(run: Path) -> list[Path]:
     inside = [*run.glob("*"), *run.glob("videos/**/*")]
-    return sorted(f for f in inside if f.suffix in SUFFIXES and f.is_file())
+    named = sorted(file for file in inside if file.suffix in SUFFIXES)
+    return [file for file in named if files.is_regular(file, run)]
 
 
-def _embedded(file: Path) -> str:
+def _embedded(file: Path, run: Path) -> str:
     kind = mimetypes.guess_type(file.name)[0]
-    return f"data:{kind};base64,{base64.b64encode(file.read_bytes()).decode()}"
+    data = files.read_bytes(file, MAX_EMBEDDED, inside=run)
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 
 
 def _linked(file: Path, folder: Path) -> str:

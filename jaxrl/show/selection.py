@@ -1,10 +1,7 @@
 """Runs to show: found by path, selected by pattern, grouped by setting."""
 
-import contextlib
 import fnmatch
-import glob
-import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from jaxrl.errors import UserError, suggestion
@@ -12,24 +9,22 @@ from jaxrl.runs import reading
 from jaxrl.runs.reading import Record
 
 
-def find_runs(patterns: Iterable[str], exclude: Sequence[str]) -> list[Record]:
-    """The runs at or under `patterns`; one excluded by name is not even read."""
-    runs = []
-    for path in reading.directories(patterns):
-        if not any(_name_matches(path, pattern) for pattern in exclude):
-            with _suggest_exclude(path):
-                runs.append(reading.record(path))
-    return runs
+def find_runs(
+    patterns: Iterable[str], exclude: Sequence[str]
+) -> tuple[list[Record], list[str]]:
+    """The runs at or under `patterns`, and what is wrong with those that are damaged.
 
-
-@contextlib.contextmanager
-def _suggest_exclude(run: Path) -> Iterator[None]:
-    """Adds to the error of a damaged run how to plot the others."""
-    try:
-        yield
-    except UserError as error:
-        name = shlex.quote(glob.escape(run.resolve().name))
-        raise UserError(f"{error}; leave it out with --exclude {name}") from None
+    One excluded by name is not even read.
+    """
+    found = reading.directories(patterns)
+    runs, damages = reading.readable(
+        path
+        for path in found
+        if not any(_name_matches(path, pattern) for pattern in exclude)
+    )
+    if damages and not runs:
+        raise UserError(next(iter(damages.values())))
+    return runs, list(damages.values())
 
 
 def select(
@@ -63,9 +58,6 @@ def _name_matches(run: Path, pattern: str) -> bool:
 
 def split_by_data(runs: Sequence[Record]) -> tuple[list[Record], list[Record]]:
     """The runs that have logged a row, and those that have not."""
-    for run in runs:
-        with _suggest_exclude(run.path):
-            _ = run.progress  # raises if it is damaged
     kept = [run for run in runs if run.progress]
     if not kept:
         raise UserError(f"{runs[0].path} has {why_empty(runs[0])}")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxrl.files import write_atomically
 from jaxrl.logging.columns import columns, return_columns
 from jaxrl.logging.logger import Logger, parse_rows
 from jaxrl.logging.sinks import Sinks
@@ -17,7 +18,6 @@ from jaxrl.logging.terminal import Terminal
 from jaxrl.parallel import mpi
 from jaxrl.processes import ranks
 from jaxrl.runs import directory, reading
-from jaxrl.runs.atomic import write_atomically
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.checkpoint_writer import CheckpointWriter
 from jaxrl.runs.spec import Run

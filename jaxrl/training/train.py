@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jaxrl.errors import UserError
 from jaxrl.parallel import mpi
-from jaxrl.runs import checkpoint, directory, status
+from jaxrl.runs import checkpoint, contents, directory, status
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.spec import Run
 from jaxrl.runs.status import Attempt, Status
@@ -25,16 +25,19 @@ def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Res
     """
     path = directory.run_path(run)
     with _claimed(path), Attempt(path, None, mpi.rank() == 0) as attempt:
-        if mpi.rank() == 0 and not run.overwrite:
-            directory.refuse_run(path)
+        if mpi.rank() == 0:
+            refuse = contents.refuse_foreign if run.overwrite else contents.refuse_run
+            refuse(path)
         setup = prepare(run)
+        notes: list[str] = []
         if mpi.rank() == 0:
             if run.video_every:
                 RecordVideo(setup.run, path).check()
             # Whatever cannot be described must show before an earlier run is removed.
             directory.config_yaml(directory.description(setup.run))
-            directory.clear(path)
-        return _run(setup, path, attempt, None, screen, on_epoch)
+            kept = contents.clear(path)
+            notes = [f"your own files in {path} are now in {kept}"] if kept else []
+        return _run(setup, path, attempt, None, screen, on_epoch, notes)
 
 
 def _claimed(path: Path) -> contextlib.AbstractContextManager[None]:
@@ -112,7 +115,7 @@ def resume(
         setup = prepare(longer)
         notes = [*complaints, *_notes(longer, saved, config)]
         if saved is None and mpi.rank() == 0:
-            directory.reset(path)
+            contents.reset(path)
         return _run(setup, path, attempt, saved, screen, on_epoch, notes)
 
 
