@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from test_resume import table
+from small_runs import table
 
 from jaxrl.processes import mpirun
 

@@ -11,6 +11,7 @@ import numpy as np
 from jaxrl import algos
 from jaxrl.parallel import mpi
 from jaxrl.parallel.devices import Devices, set_up
+from jaxrl.runs import arrays
 
 UPDATES = 20
 BATCH = 24  # over one, two, three, four and six learners

@@ -4,45 +4,71 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxrl.cli import flags
+from jaxrl.cli import flags, setting_flags
 from jaxrl.cli.flags import Parser
-from jaxrl.cli.setting_flags import (
-    DURATION,
-    add_jobs,
-    add_verbose,
-    grid,
-    rerun,
-    train,
-)
+from jaxrl.cli.setting_flags import DURATION, add_jobs, add_verbose
+
+Adder = Callable[[Parser], Any]
 
 
 def parser(command: str, words: Sequence[str] = ()) -> Parser:
     """Of a command; the words after it tell which algorithm's settings it takes."""
-    return PARSERS[command](words)
-
-
-# Commands about runs
-
-
-def resume(words: Sequence[str]) -> Parser:
-    made = Parser(
-        "jaxrl resume DIR [--steps N]",
-        "Continues a run from its last checkpoint, with the same results as if it had "
-        "never stopped.",
-    )
-    made.add_argument("dir", metavar="DIR", help="directory of a run")
-    steps = "total steps of the run, to train longer than planned"
-    made.add_argument("--steps", type=flags.count, metavar="N", help=steps)
-    add_verbose(made)
+    if command in WITH_SETTINGS:
+        return WITH_SETTINGS[command](words)
+    usage, description, adders = OPTIONS[command]
+    made = Parser(f"jaxrl {command} {usage}", description)
+    for add in adders:
+        add(made)
     return made
 
 
-def search(words: Sequence[str]) -> Parser:
-    made = Parser(
-        "jaxrl search FILE.yaml [--trials N] [--jobs N] ...",
-        "Searches for good settings; each trial is a run like any other. The same "
-        "command continues an interrupted search.",
-    )
+# Options that several commands have
+
+
+def _option(*names: str, **options: Any) -> Adder:
+    return lambda made: made.add_argument(*names, **options)
+
+
+def _switch(name: str, text: str) -> Adder:
+    return _option(name, action="store_true", help=text)
+
+
+def _number(name: str, text: str, default: int | None = None) -> Adder:
+    text = text if default is None else f"{text} [{default}]"
+    kind = flags.seed if default == 0 else flags.count
+    return _option(name, type=kind, default=default, metavar="N", help=text)
+
+
+def _output(default: str) -> Adder:
+    kinds = {
+        "type": Path,
+        "default": Path(default),
+        "help": f"file to write [{default}]",
+    }
+    return _option("-o", "--output", metavar="FILE", **kinds)
+
+
+def _paths(nargs: str, text: str) -> Adder:
+    return _option("paths", nargs=nargs, metavar="PATH", help=text)
+
+
+RUN = _option("dir", metavar="DIR", help="directory of a run")
+MODEL = _option(
+    "--model",
+    type=flags.model,
+    metavar="MODEL",
+    default="last",
+    help="which of its models: last, best (highest return) or a step [last]",
+)
+MAX_LEN = _number("--max_len", "most steps of an episode")
+SEED = _number("--seed", "seed of the episodes", 0)
+RUNS = "runs, directories of runs, or globs"
+
+
+# Commands
+
+
+def _add_search(made: Parser) -> None:
     add = made.add_argument
     add("file", metavar="FILE", help="the search space and fixed settings, in YAML")
     add("--trials", type=flags.count, metavar="N", help="total number of trials")
@@ -50,102 +76,24 @@ def search(words: Sequence[str]) -> Parser:
     add("--out", metavar="DIR", help="directory that holds searches [runs]")
     limit = f"stop a trial after this time, {DURATION} [none]"
     add("--time_limit", type=flags.duration, default=0, metavar="TIME", help=limit)
-    return made
 
 
-def evaluate(words: Sequence[str]) -> Parser:
-    made = Parser(
-        "jaxrl eval DIR [--episodes N] [--stochastic] [--render] [--json] ...",
-        "Plays episodes with the policy of a run, in the run's environment.",
-    )
-    _add_policy(made, episodes=100)
-    add = made.add_argument
-    way = made.add_mutually_exclusive_group().add_argument
-    way("--deterministic", action="store_true", default=True, help="greedy (default)")
-    way("--stochastic", action="store_false", dest="deterministic", help="exploring")
-    add("--render", action="store_true", help="show the episodes in a window")
-    add("--json", action="store_true", help="print one line of JSON instead")
-    return made
+def _add_way_to_act(made: Parser) -> None:
+    add = made.add_mutually_exclusive_group().add_argument
+    add("--deterministic", action="store_true", default=True, help="greedy (default)")
+    add("--stochastic", action="store_false", dest="deterministic", help="exploring")
 
 
-def video(words: Sequence[str]) -> Parser:
-    made = Parser(
-        "jaxrl video DIR [-o agent.mp4|agent.gif] [--episodes N] ...",
-        "Records a video of a run's policy in its environment; needs no display.",
-    )
-    _add_output(made, "agent.mp4")
-    _add_policy(made, episodes=1)
-    return made
-
-
-def export(words: Sequence[str]) -> Parser:
-    made = Parser(
-        "jaxrl export DIR [-o policy.npz|policy.onnx] [--overwrite] ...",
-        "Writes the policy of a run, with its normaliser and action bounds, as one "
-        "file: .npz for jaxrl.policy.Policy.load, which needs only NumPy, or .onnx.",
-    )
-    _add_model(made)
-    _add_output(made, "policy.npz")
-    replace = "replace a file that holds another policy"
-    made.add_argument("--overwrite", action="store_true", help=replace)
-    return made
-
-
-def report(words: Sequence[str]) -> Parser:
-    made = Parser(
-        "jaxrl report PATH... [-o report.html]",
-        "Writes one page for the browser, which needs no network: a table of the runs, "
-        "their curves, settings, machines and videos, and why some failed.",
-    )
-    _add_paths(made)
-    _add_output(made, "report.html")
-    return made
-
-
-def ls(words: Sequence[str]) -> Parser:
-    made = Parser(
-        "jaxrl ls [PATH ...] [--json]",
-        "Lists runs: status, steps, last and best return, time since the last write, "
-        "and size.",
-    )
-    _add_paths(made, "*", "[runs]")
-    made.add_argument("--json", action="store_true", help="print JSON instead")
-    return made
-
-
-def doctor(words: Sequence[str]) -> Parser:
-    made = Parser(
-        "jaxrl doctor [--out DIR]",
-        "Checks versions, devices, MPI, rendering and the output directory, and trains "
-        "for some seconds.",
-    )
-    out = "directory that would hold the runs [runs]"
-    made.add_argument("--out", type=Path, metavar="DIR", default="runs", help=out)
-    return made
-
-
-def completion(words: Sequence[str]) -> Parser:
-    made = Parser(
-        "jaxrl completion bash|zsh|fish",
-        "Prints a script that completes commands, algorithms and flags. For bash: "
-        'eval "$(jaxrl completion bash)" in ~/.bashrc; for zsh the same in ~/.zshrc; '
-        "for fish: jaxrl completion fish > ~/.config/fish/completions/jaxrl.fish",
-    )
+def _add_shells(made: Parser) -> None:
     made.add_choice("shell", ("bash", "zsh", "fish"), "the shell to complete in")
-    return made
 
 
-def plot(words: Sequence[str]) -> Parser:
+def _add_plot(made: Parser) -> None:
+    """What is drawn, and how."""
     from jaxrl.show import curves
     from jaxrl.show.plot import BANDS
     from jaxrl.show.statistics import ESTIMATORS
 
-    made = Parser(
-        "jaxrl plot PATH... [-y COLUMN ...] [-o FILE] [--show] ...",
-        "Draws learning curves: runs of one name are averaged, with a band around "
-        "them; environments and columns have panels of their own.",
-    )
-    _add_paths(made)
     _add_selection(made, curves.PERFORMANCE)
     add = made.add_argument
     add("-x", metavar="COLUMN", default=curves.STEPS, help=f"[{curves.STEPS}]")
@@ -164,7 +112,6 @@ def plot(words: Sequence[str]) -> Parser:
     suite += "profiles, probability of improvement"
     add("--suite", action="store_true", help=suite)
     add("--show", action="store_true", help="open a window; no file, unless -o asks")
-    return made
 
 
 def _add_selection(made: Parser, performance: str) -> None:
@@ -183,49 +130,92 @@ def _add_selection(made: Parser, performance: str) -> None:
         made.add_argument(name, nargs="+", metavar=kind, default=default, help=sentence)
 
 
-# Options that several commands have
-
-
-def _add_model(made: Parser) -> None:
-    made.add_argument("dir", metavar="DIR", help="directory of a run")
-    which = "which of its models: last, best (highest return) or a step [last]"
-    made.add_argument(
-        "--model", type=flags.model, metavar="MODEL", default="last", help=which
-    )
-
-
-def _add_policy(made: Parser, episodes: int) -> None:
-    _add_model(made)
-    add, count = made.add_argument, flags.count
-    text = f"number of episodes [{episodes}]"
-    add("--episodes", type=count, default=episodes, metavar="N", help=text)
-    add("--max_len", type=count, metavar="N", help="most steps of an episode")
-    add("--seed", type=flags.seed, default=0, metavar="N", help="seed of episodes [0]")
-
-
-def _add_paths(made: Parser, nargs: str = "+", default: str = "") -> None:
-    text = f"runs, directories of runs, or globs {default}".rstrip()
-    made.add_argument("paths", nargs=nargs, metavar="PATH", help=text)
-
-
-def _add_output(made: Parser, default: str) -> None:
-    text = f"file to write [{default}]"
-    kinds: dict[str, Any] = {"type": Path, "default": Path(default), "help": text}
-    made.add_argument("-o", "--output", metavar="FILE", **kinds)
-
-
-PARSERS: dict[str, Callable[[Sequence[str]], Parser]] = {
-    "train": train,
-    "grid": grid,
-    "search": search,
-    "resume": resume,
-    "rerun": rerun,
-    "eval": evaluate,
-    "video": video,
-    "plot": plot,
-    "report": report,
-    "ls": ls,
-    "doctor": doctor,
-    "export": export,
-    "completion": completion,
+OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
+    "search": (
+        "FILE.yaml [--trials N] [--jobs N] ...",
+        "Searches for good settings; each trial is a run like any other. The same "
+        "command continues an interrupted search.",
+        [_add_search],
+    ),
+    "resume": (
+        "DIR [--steps N]",
+        "Continues a run from its last checkpoint, with the same results as if it had "
+        "never stopped.",
+        [
+            RUN,
+            _number("--steps", "total steps of the run, to train longer than planned"),
+            add_verbose,
+        ],
+    ),
+    "eval": (
+        "DIR [--episodes N] [--stochastic] [--render] [--json] ...",
+        "Plays episodes with the policy of a run, in the run's environment.",
+        [
+            *(RUN, MODEL, _number("--episodes", "number of episodes", 100)),
+            *(MAX_LEN, SEED, _add_way_to_act),
+            _switch("--render", "show the episodes in a window"),
+            _switch("--json", "print one line of JSON instead"),
+        ],
+    ),
+    "video": (
+        "DIR [-o agent.mp4|agent.gif] [--episodes N] ...",
+        "Records a video of a run's policy in its environment; needs no display.",
+        [
+            *(RUN, MODEL, _output("agent.mp4")),
+            *(_number("--episodes", "number of episodes", 1), MAX_LEN, SEED),
+        ],
+    ),
+    "plot": (
+        "PATH... [-y COLUMN ...] [-o FILE] [--show] ...",
+        "Draws learning curves: runs of one name are averaged, with a band around "
+        "them; environments and columns have panels of their own.",
+        [_paths("+", RUNS), _add_plot],
+    ),
+    "report": (
+        "PATH... [-o report.html]",
+        "Writes one page for the browser, which needs no network: a table of the runs, "
+        "their curves, settings, machines and videos, and why some failed.",
+        [_paths("+", RUNS), _output("report.html")],
+    ),
+    "ls": (
+        "[PATH ...] [--json]",
+        "Lists runs: status, steps, last and best return, time since the last write, "
+        "and size.",
+        [_paths("*", f"{RUNS} [runs]"), _switch("--json", "print JSON instead")],
+    ),
+    "doctor": (
+        "[--out DIR]",
+        "Checks versions, devices, MPI, rendering and the output directory, and trains "
+        "for some seconds.",
+        [
+            _option(
+                "--out",
+                type=Path,
+                metavar="DIR",
+                default="runs",
+                help="directory that would hold the runs [runs]",
+            )
+        ],
+    ),
+    "export": (
+        "DIR [-o policy.npz|policy.onnx] [--overwrite] ...",
+        "Writes the policy of a run, with its normaliser and action bounds, as one "
+        "file: .npz for jaxrl.policy.Policy.load, which needs only NumPy, or .onnx.",
+        [
+            *(RUN, MODEL, _output("policy.npz")),
+            _switch("--overwrite", "replace a file that holds another policy"),
+        ],
+    ),
+    "completion": (
+        "bash|zsh|fish",
+        "Prints a script that completes commands, algorithms and flags. For bash: "
+        'eval "$(jaxrl completion bash)" in ~/.bashrc; for zsh the same in ~/.zshrc; '
+        "for fish: jaxrl completion fish > ~/.config/fish/completions/jaxrl.fish",
+        [_add_shells],
+    ),
+}
+WITH_SETTINGS: dict[str, Callable[[Sequence[str]], Parser]] = {
+    "train": setting_flags.train,
+    "grid": setting_flags.grid,
+    "rerun": setting_flags.rerun,
 }

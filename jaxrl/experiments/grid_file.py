@@ -65,7 +65,8 @@ def from_flags(
 ) -> GridFile:
     """The grid of one line: flags with a value or several."""
     builder = Builder(algo, Mistakes())
-    builder.add_settings([Entry((key,), x) for key, x in flags.items()], [algo])
+    data = {"algo": [algo]} | dict(flags)
+    builder.add_settings([Entry((key,), x) for key, x in data.items()])
     return builder.grid_file("the grid", changes or {})
 
 
@@ -80,9 +81,8 @@ class Entry:
         self.key, self.place = name.replace("-", "_"), place
         several = isinstance(given, list) and not values.is_one_value(self.key, given)
         self.values = given if several else [given]
-        self.places = [
-            (*place, i) if several else place for i in range(len(self.values))
-        ]
+        indices = range(len(self.values))
+        self.places = [(*place, i) if several else place for i in indices]
 
 
 class Builder:
@@ -92,10 +92,8 @@ class Builder:
         self, name: str, mistakes: Mistakes, kind: str = "grid", own: Sequence[str] = ()
     ) -> None:
         self._kind, self._words = kind, (*SECTIONS, "name", "env", *own)
-        self.mistakes, self.grid = (
-            mistakes,
-            Grid(re.sub(r"[^A-Za-z0-9._-]+", "-", name)),
-        )
+        self.mistakes = mistakes
+        self.grid = Grid(re.sub(r"[^A-Za-z0-9._-]+", "-", name))
         self.algos: list[str] = []
         self._out, self._slurm = "runs", Slurm()
         self._envs: dict[str, Place] = {}
@@ -140,9 +138,8 @@ class Builder:
 
     # Settings
 
-    def add_settings(self, entries: Iterable[Entry], algos: Sequence[str] = ()) -> None:
-        """Into the grid; `algos` are those that no entry names."""
-        entries = [*(Entry(("algo",), [algo]) for algo in algos), *entries]
+    def add_settings(self, entries: Sequence[Entry]) -> None:
+        """Into the grid."""
         for entry in entries:  # first what others depend on
             if entry.key == "algo":
                 self.algos += values.known_algorithms(entry.values)

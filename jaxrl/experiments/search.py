@@ -57,20 +57,20 @@ def _word(value: Any) -> str:
     return shlex.quote(text)
 
 
-def run(plan: SearchSpec, options: Options) -> SearchResult:
+def run(spec: SearchSpec, options: Options) -> SearchResult:
     """Until all trials are done, or a signal came."""
     if importlib.util.find_spec("optuna") is None:
         raise UserError(
             "a search needs the package optuna; install it with pip install "
             "'jaxrl[search]'"
         )
-    plan.check()
-    with _usable_storage(plan):
-        return _run(plan, options)
+    spec.check()
+    with _usable_storage(spec):
+        return _run(spec, options)
 
 
 @contextlib.contextmanager
-def _usable_storage(plan: SearchSpec) -> Iterator[None]:
+def _usable_storage(spec: SearchSpec) -> Iterator[None]:
     """Explains what its database raises, such as on a full disk."""
     from optuna.exceptions import StorageInternalError
     from sqlalchemy.exc import SQLAlchemyError
@@ -78,19 +78,19 @@ def _usable_storage(plan: SearchSpec) -> Iterator[None]:
     try:
         yield
     except (StorageInternalError, SQLAlchemyError) as error:
-        raise OSError(_unusable(_storage(plan), error)) from error
+        raise OSError(_unusable(_storage(spec), error)) from error
 
 
-def _run(plan: SearchSpec, options: Options) -> SearchResult:
-    with directory.locked(plan.root):  # leaves nothing where the storage is refused
-        search = Search(plan)
+def _run(spec: SearchSpec, options: Options) -> SearchResult:
+    with directory.locked(spec.root):  # leaves nothing where the storage is refused
+        search = Search(spec)
     if search.is_over:
         if options.screen:
-            print(f"{plan.name}: all {search.started} trials are done already")
+            print(f"{spec.name}: all {search.started} trials are done already")
         return search.result()
-    summary = runner.run(plan.name, [], options, search, plan.most)
+    summary = runner.run(spec.name, [], options, search, spec.total_trials)
     if summary.stopped_by and not search.has_result:
-        return SearchResult({}, math.nan, plan.root, {}, summary.stopped_by)
+        return SearchResult({}, math.nan, spec.root, {}, summary.stopped_by)
     return search.result()._replace(stopped_by=summary.stopped_by)
 
 
@@ -110,21 +110,21 @@ def _sampler(name: str) -> Any:
         return makers[name]()
 
 
-def _storage(plan: SearchSpec) -> str:
+def _storage(spec: SearchSpec) -> str:
     """Optuna's URL of where trials are kept."""
-    return plan.storage or f"sqlite:///{plan.root / 'trials.db'}"
+    return spec.storage or f"sqlite:///{spec.root / 'trials.db'}"
 
 
-def _study(plan: SearchSpec) -> Any:
+def _study(spec: SearchSpec) -> Any:
     """The study with its trials so far; refuses a storage that cannot be used."""
     import optuna
 
     pruners = optuna.pruners.MedianPruner, optuna.pruners.NopPruner
-    sampler, pruner = _sampler(plan.sampler), pruners[PRUNERS.index(plan.pruner)]()
-    storage = _storage(plan)
+    sampler, pruner = _sampler(spec.sampler), pruners[PRUNERS.index(spec.pruner)]()
+    storage = _storage(spec)
     try:
         return optuna.create_study(
-            study_name=plan.name,
+            study_name=spec.name,
             storage=storage,
             sampler=sampler,
             pruner=pruner,
@@ -135,9 +135,9 @@ def _study(plan: SearchSpec) -> Any:
         raise UserError(_unusable(storage, error)) from None
 
 
-def _described(plan: str) -> dict[str, Any]:
+def _described(text: str) -> dict[str, Any]:
     """Each setting with its value or its range."""
-    fixed, space = json.loads(plan)
+    fixed, space = json.loads(text)
     return fixed | {key: SearchRange(*given) for key, given in space.items()}
 
 
@@ -154,12 +154,12 @@ def _unusable(storage: str, error: Exception) -> str:
 class Search:
     """Asks Optuna for settings, and tells it their value."""
 
-    def __init__(self, plan: SearchSpec) -> None:
+    def __init__(self, spec: SearchSpec) -> None:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self._plan, self._optuna = plan, optuna
-        self._study = _study(plan)
+        self._spec, self._optuna = spec, optuna
+        self._study = _study(spec)
         self._refuse_another_search()
         self._trials: dict[str, Any] = {}
         self._reported: dict[str, int] = {}
@@ -169,13 +169,13 @@ class Search:
 
     def _refuse_another_search(self) -> None:
         """Trials of other settings must not be compared with these."""
-        plan = self._plan
-        now = json.dumps([plan.fixed, plan.space], sort_keys=True, default=str)
+        spec = self._spec
+        now = json.dumps([spec.fixed, spec.space], sort_keys=True, default=str)
         before = self._study.user_attrs.get("plan", now)
         if before != now:
             changes = differences(_described(before), _described(now))
             raise UserError(
-                f"{plan.root} holds a search with other settings: "
+                f"{spec.root} holds a search with other settings: "
                 f"{', '.join(changes)}; choose another name"
             )
         self._study.set_user_attr("plan", now)
@@ -187,7 +187,7 @@ class Search:
     @property
     def is_over(self) -> bool:
         """Whether no trial is left."""
-        return not self._interrupted and self.started >= self._plan.most
+        return not self._interrupted and self.started >= self._spec.total_trials
 
     @property
     def has_result(self) -> bool:
@@ -204,7 +204,7 @@ class Search:
 
     @property
     def _where(self) -> str:
-        return f"{socket.gethostname()}:{self._plan.root.absolute()}"
+        return f"{socket.gethostname()}:{self._spec.root.absolute()}"
 
     # As a source of the runner
 
@@ -214,17 +214,17 @@ class Search:
             frozen = self._interrupted.pop(0)
             trial = self._optuna.trial.Trial(self._study, frozen._trial_id)
             seen = 1 + max(frozen.intermediate_values, default=-1)
-        elif (started := self.started) < self._plan.most:
-            if self._plan.sampler == "grid":
-                following = self._plan.combination(started)
+        elif (started := self.started) < self._spec.total_trials:
+            if self._spec.sampler == "grid":
+                following = self._spec.combination(started)
                 self._study.enqueue_trial(following, skip_if_exists=True)
             trial, seen = self._study.ask(), 0
             trial.set_user_attr("where", self._where)
         else:
             return None
-        space = self._plan.space
+        space = self._spec.space
         chosen = {key: range.suggest(trial, key) for key, range in space.items()}
-        variant = self._plan.variant(trial.number, chosen)
+        variant = self._spec.variant(trial.number, chosen)
         self._trials[variant.name], self._reported[variant.name] = trial, seen
         return variant
 
@@ -262,10 +262,10 @@ class Search:
         """The best trial; refuses where there is none."""
         if not self.has_result:
             raise UserError(
-                f"no trial finished; the .txt files in {self._plan.root} show why"
+                f"no trial finished; the .txt files in {self._spec.root} show why"
             )
         best = self._study.best_trial
-        variant = self._plan.variant(best.number, best.params)
+        variant = self._spec.variant(best.number, best.params)
         hidden = ("exp_name", "out")
         settings = {k: x for k, x in variant.settings.items() if k not in hidden}
         return SearchResult(

@@ -130,8 +130,8 @@ class SearchSpec:
         return Path(self.out) / self.name
 
     @property
-    def most(self) -> int:
-        """Trials to be made; a grid has no more than its combinations."""
+    def total_trials(self) -> int:
+        """How many to run; a grid has no more than its combinations."""
         if self.sampler != "grid":
             return self.trials or TRIALS
         every = math.prod(len(space.listed) for space in self.space.values())

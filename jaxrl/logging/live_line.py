@@ -106,7 +106,8 @@ class _Line:
         from rich.segment import Segment
 
         parts = list(self._parts)
-        while len(parts) > 1 and len("  ".join(parts)) > options.max_width:
+        room = options.max_width - SHORTEST - 1  # a short bar tells more than the speed
+        while len(parts) > 2 and len("  ".join(parts)) > room:
             del parts[1]
         status = "  ".join(parts)[: options.max_width]
         width = min(BAR, options.max_width - len(status) - 1)

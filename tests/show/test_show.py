@@ -1,6 +1,5 @@
 """Looking at runs: statistics, curves, pictures, episodes, videos, mistakes."""
 
-import csv
 import json
 import os
 import shutil
@@ -10,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 import yaml
+from fake_runs import log, write_run
 
 import jaxrl
 from jaxrl import evaluation
@@ -19,24 +19,6 @@ from jaxrl.policy import Policy
 from jaxrl.runs import directory, reading
 from jaxrl.show import curves, plot, selection, spinup, statistics, video
 from jaxrl.show.curves import View
-
-
-def write_run(root, name, seed, columns, algo="ppo", env="Hopper-v4", **settings):
-    """A run as `jaxrl train` leaves it, with the given columns."""
-    path = root / name / f"{name}_s{seed}"
-    path.mkdir(parents=True)
-    config = {"algo": algo, "env": env, "exp_name": name, "seed": seed}
-    config["settings"] = {"max_ep_len": 1000, **settings}
-    (path / "config.yaml").write_text(yaml.safe_dump(config))
-    with (path / "progress.csv").open("w") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
-    return path
-
-
-def log(steps, returns, **others):
-    return {"TotalEnvInteracts": steps, "AverageEpRet": returns, **others}
 
 
 def seeds(root, *runs, name="ppo"):

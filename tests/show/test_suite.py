@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_show import log, write_run
+from fake_runs import log, write_run
 
 from jaxrl.cli.main import main
 from jaxrl.errors import UserError

@@ -10,7 +10,7 @@ import struct
 import browser
 import numpy as np
 import pytest
-from test_show import log, write_run
+from fake_runs import log, write_run
 
 from jaxrl.cli.main import main
 from jaxrl.runs import status

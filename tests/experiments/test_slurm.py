@@ -11,17 +11,17 @@ import textwrap
 import cluster
 import numpy as np
 import pytest
-from test_resume import table
-from test_runner import (
+from small_grids import (  # noqa: F401
     QUIET,
     TINY,
     finished_command,
     grid_command,
     rows,
-    surroundings,  # noqa: F401
+    surroundings,
     tiny,
     wait_for,
 )
+from small_runs import table
 
 from jaxrl.cli.main import main
 from jaxrl.errors import UserError

@@ -45,10 +45,10 @@ def written(tmp_path, text):
 
 
 def test_every_trial_lies_in_the_space(tmp_path):
-    plan = read(written(tmp_path, FILE))
+    spec = read(written(tmp_path, FILE))
     trial = optuna.create_study().ask()
-    chosen = {key: range.suggest(trial, key) for key, range in plan.space.items()}
-    run = plan.variant(7, chosen).run
+    chosen = {key: range.suggest(trial, key) for key, range in spec.space.items()}
+    run = spec.variant(7, chosen).run
     assert 1e-5 <= run.config.pi_lr <= 1e-2
     assert run.config.hidden in ((8,), (8, 8))
     assert run.exp_name == "find_t7"
@@ -199,10 +199,10 @@ class Watched:
 
 
 @pytest.fixture
-def plan(tmp_path, monkeypatch):
+def spec(tmp_path, monkeypatch):
     monkeypatch.setattr(Search, "_returns", lambda self, job: job.returns)
     ranges = {"gamma": {"uniform": [0.5, 0.9]}, "lam": {"uniform": [0.5, 0.9]}}
-    plan = SearchSpec(
+    spec = SearchSpec(
         name="p",
         fixed={"algo": "ppo", "env": "CartPole-v1"},
         space={
@@ -212,8 +212,8 @@ def plan(tmp_path, monkeypatch):
         trials=8,
         sampler="random",
     )
-    plan.root.mkdir()
-    return plan
+    spec.root.mkdir()
+    return spec
 
 
 def finish(search, worth):
@@ -224,8 +224,8 @@ def finish(search, worth):
     search.report(job)
 
 
-def test_a_hopeless_trial_is_pruned_and_an_interrupted_one_continued(plan):
-    search = Search(plan)
+def test_a_hopeless_trial_is_pruned_and_an_interrupted_one_continued(spec):
+    search = Search(spec)
     for _ in range(6):
         finish(search, lambda config: 200.0)
     bad = Watched(search.next(), np.array([1.0, 2.0]))
@@ -241,14 +241,14 @@ def test_a_hopeless_trial_is_pruned_and_an_interrupted_one_continued(plan):
     assert record.state == "interrupted"
     assert record.status.attempt == 1
     cut = search.next()
-    again = Search(plan)
+    again = Search(spec)
     assert again.next() == cut  # as if the process had been killed
     assert again.next() is None
     assert again.result().value == 150.0
 
 
-def test_importance_names_the_setting_that_matters(plan):
-    search = Search(dataclasses.replace(plan, trials=40, pruner="none"))
+def test_importance_names_the_setting_that_matters(spec):
+    search = Search(dataclasses.replace(spec, trials=40, pruner="none"))
     for _ in range(40):
         finish(search, lambda config: 1000 * config.gamma)
     found = search.result()
@@ -256,15 +256,15 @@ def test_importance_names_the_setting_that_matters(plan):
     assert found.importance["gamma"] > 2 * found.importance["lam"]
 
 
-def test_a_grid_tries_every_combination_once_and_also_after_a_kill(plan):
+def test_a_grid_tries_every_combination_once_and_also_after_a_kill(spec):
     ranges = {"hidden": {"choice": [[8], [8, 8]]}, "train_pi_iters": {"int": [1, 3]}}
     space = {key: SearchRange.from_mapping(key, given) for key, given in ranges.items()}
-    plan = dataclasses.replace(plan, space=space, sampler="grid", trials=None)
-    assert plan.most == 6
-    assert dataclasses.replace(plan, trials=4).most == 4
-    search = Search(plan)
+    spec = dataclasses.replace(spec, space=space, sampler="grid", trials=None)
+    assert spec.total_trials == 6
+    assert dataclasses.replace(spec, trials=4).total_trials == 4
+    search = Search(spec)
     tried = [search.next().run.config for _ in range(3)]
-    again = Search(plan)  # which takes up the three that were cut
+    again = Search(spec)  # which takes up the three that were cut
     tried += [again.next().run.config for _ in range(6)][3:]
     assert again.next() is None
     found = [(config.hidden, config.train_pi_iters) for config in tried]
@@ -272,14 +272,14 @@ def test_a_grid_tries_every_combination_once_and_also_after_a_kill(plan):
 
 
 @pytest.mark.parametrize("sampler", ["tpe", "qmc", "cmaes", "gp"])
-def test_a_sampler_learns_from_the_trials_or_says_what_it_needs(plan, sampler):
-    plan = dataclasses.replace(plan, trials=16, pruner="none", sampler=sampler)
+def test_a_sampler_learns_from_the_trials_or_says_what_it_needs(spec, sampler):
+    spec = dataclasses.replace(spec, trials=16, pruner="none", sampler=sampler)
     package = SAMPLERS[sampler]
     if package and importlib.util.find_spec(package) is None:
         with pytest.raises(UserError, match=f"pip install {package}"):
-            run(plan, Options())
+            run(spec, Options())
         return
-    search = Search(plan)
+    search = Search(spec)
     for _ in range(16):
         finish(search, lambda config: 1000 * config.gamma)
     assert search.result().settings["gamma"] > 0.8
@@ -320,12 +320,12 @@ def test_what_is_fixed_is_not_searched_and_what_is_no_setting_neither(tmp_path):
 
 def test_an_environment_can_be_chosen_too(tmp_path):
     text = FILE + "      env: {choice: [CartPole-v1, Acrobot-v1]}\n"
-    plan = read(written(tmp_path, text))
-    chosen = {key: range.values[0] for key, range in plan.space.items()}
-    assert plan.variant(0, chosen | {"env": "Acrobot-v1"}).run.env == "Acrobot-v1"
+    spec = read(written(tmp_path, text))
+    chosen = {key: range.values[0] for key, range in spec.space.items()}
+    assert spec.variant(0, chosen | {"env": "Acrobot-v1"}).run.env == "Acrobot-v1"
 
 
-def test_what_is_wrong_is_refused_from_python_too(plan):
+def test_what_is_wrong_is_refused_from_python_too(spec):
     for changes, part in (
         ({"sampler": "tpee"}, "did you mean 'tpe'?"),
         ({"sampler": "grid"}, "gamma: the grid sampler"),
@@ -335,8 +335,8 @@ def test_what_is_wrong_is_refused_from_python_too(plan):
         ({"storage": "me:secret@host"}, "storage is no URL of Optuna"),
     ):
         with pytest.raises(UserError, match=re.escape(part)):
-            run(dataclasses.replace(plan, **changes), Options())
-    assert not list(plan.root.iterdir())
+            run(dataclasses.replace(spec, **changes), Options())
+    assert not list(spec.root.iterdir())
 
 
 def test_python_reports_all_mistakes_at_once(tmp_path):
@@ -380,14 +380,14 @@ def test_from_python(tmp_path):
     assert command == """jaxrl train sac --env A --env_kwargs '{"g": 9.0}'"""
 
 
-def test_a_part_of_a_mapping_can_be_searched(plan):
+def test_a_part_of_a_mapping_can_be_searched(spec):
     space = {
         "env_kwargs:g": SearchRange.from_mapping(
             "env_kwargs:g", {"uniform": [1.0, 9.0]}
         )
     }
-    plan = dataclasses.replace(plan, space=space)
-    plan.fixed["env_kwargs"] = {"render_mode": "human"}
-    kwargs = Search(plan).next().run.env_kwargs
+    spec = dataclasses.replace(spec, space=space)
+    spec.fixed["env_kwargs"] = {"render_mode": "human"}
+    kwargs = Search(spec).next().run.env_kwargs
     assert 1 <= kwargs.pop("g") <= 9
-    assert kwargs == plan.fixed["env_kwargs"]
+    assert kwargs == spec.fixed["env_kwargs"]

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_runner import TINY, finished_command, in_a_line, surroundings  # noqa: F401
-from test_train import train
+from small_grids import TINY, finished_command, in_a_line, surroundings  # noqa: F401
+from small_runs import train
 
 import jaxrl
 from jaxrl.cli import main as main_module

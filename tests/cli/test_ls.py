@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from test_train import train
+from small_runs import train
 
 from jaxrl.cli import doctor
 from jaxrl.cli.main import main

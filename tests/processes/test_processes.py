@@ -19,7 +19,7 @@ from launching import (
     start,
     train_words,
 )
-from test_resume import table
+from small_runs import table
 
 from jaxrl.parallel.watchdog import Watchdog
 from jaxrl.processes import banners, records

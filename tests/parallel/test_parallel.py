@@ -24,7 +24,7 @@ from launching import (
     train_words,
     trained,
 )
-from test_resume import table
+from small_runs import table
 
 from jaxrl.cli.main import main
 from jaxrl.parallel import mpi

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from test_show import log, write_run
+from fake_runs import log, write_run
 
 from jaxrl.cli import doctor
 from jaxrl.cli.main import main

@@ -10,8 +10,7 @@ import sys
 import time
 
 import pytest
-from test_resume import table
-from test_train import jaxrl_command, small
+from small_runs import jaxrl_command, small, table
 
 from jaxrl.runs import checkpoint
 
@@ -81,7 +80,8 @@ def test_a_removed_directory_stops_the_run(tmp_path):
         if (path / "progress.csv").exists() and len(table(path)) > 3:
             break
         time.sleep(0.1)
-    shutil.rmtree(path)
+    while path.exists() and process.poll() is None:  # it may be writing there
+        shutil.rmtree(path, ignore_errors=True)
     printed, error = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "Traceback" not in error

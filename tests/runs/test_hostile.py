@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from test_train import train
+from small_runs import train
 
 from jaxrl.algos import NAMES
 from jaxrl.cli.main import main

@@ -54,7 +54,7 @@ def test_looking_does_not_wait_for_jax(code):
 
 
 def test_every_command_has_a_parser():
-    assert set(options.PARSERS) == set(COMMANDS)
+    assert {*options.OPTIONS, *options.WITH_SETTINGS} == set(COMMANDS)
 
 
 @pytest.mark.parametrize("width", [60, 120])
