@@ -5,6 +5,7 @@ import dataclasses
 from jaxrl.cli import options
 from jaxrl.experiments import search, search_file
 from jaxrl.experiments.runner import Options
+from jaxrl.runs.reading import LAST
 
 
 def main(arguments: list[str]) -> int:
@@ -23,7 +24,8 @@ def _report(found: search.SearchResult) -> int:
         for name, share in found.importance.items():
             print(f"  {name:20} {100 * share:3.0f} %  {'█' * round(30 * share)}")
     if found.settings:
-        print(f"\nthe best return is {found.value:.1f}, in {found.directory}")
+        mean = f"mean of the last {LAST} epochs, last{LAST} in jaxrl ls"
+        print(f"\nthe best return is {found.value:.1f} ({mean}), in {found.directory}")
         print(f"  {found.command}")
     if not found.stopped_by:
         return 0
