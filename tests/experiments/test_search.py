@@ -250,13 +250,13 @@ def test_a_hopeless_trial_is_pruned_and_an_interrupted_one_continued(spec):
     assert again.result().value == 150.0
 
 
-def test_a_trial_that_is_continued_reports_only_its_new_epochs(plan):
-    cut = Watched(Search(plan).next(), None)
-    first = Search(plan)
+def test_a_trial_that_is_continued_reports_only_its_new_epochs(spec):
+    cut = Watched(Search(spec).next(), None)
+    first = Search(spec)
     before = Watched(first.next(), np.array([1.0, 2.0]))
     assert before.variant == cut.variant
     first.should_stop(before)
-    again = Search(plan)
+    again = Search(spec)
     after = Watched(again.next(), np.array([1.0, 2.0, 3.0]))
     assert after.variant == cut.variant
     assert not again.should_stop(after)  # Optuna warns of an epoch reported twice
