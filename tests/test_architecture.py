@@ -47,6 +47,7 @@ ALLOWED = {
         *("processes", "logging", "runs", "training", "experiments", "show"),
     },
     "api": {
+        "errors",
         "settings",
         "policy",
         "evaluation",

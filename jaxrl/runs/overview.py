@@ -24,6 +24,8 @@ class Overview(NamedTuple):
     last: float | None = None
     best: float | None = None
     """Returns of an epoch: of its test episodes, or else the training's."""
+    last5: float | None = None
+    """Mean return of the last five epochs."""
     age: float = 0.0
     """Seconds since its last write."""
     size: int = 0
@@ -85,6 +87,7 @@ def glance(record: Record) -> Overview:
         record.total_steps,
         float(known[-1]) if len(known) else None,
         float(known.max()) if len(known) else None,
+        reading.mean_return(returns),
     )
 
 

@@ -31,6 +31,7 @@ MODEL_NAMES = ("last", "best")  # other models are named by their step
 MODEL = "model.json"  # algorithm, environment and step of a model
 CONFIG = "config.yaml"  # the settings of a run
 LOCK = ".lock"  # held by the process that writes the run
+LAST = 5  # epochs over which returns are averaged
 MANIFEST = "manifest.json"  # of a checkpoint, written last
 NEEDED = {"algo": str, "env": str, "exp_name": str, "seed": int, "max_ep_len": int}
 """What every config.yaml has."""
@@ -155,6 +156,13 @@ def returns(progress: Mapping[str, np.ndarray]) -> np.ndarray:
     """The return of each epoch: of its test episodes, or else of the training's."""
     known = [progress[name] for name in RETURNS if name in progress]
     return known[0] if known else np.empty(0)
+
+
+def mean_return(returns: np.ndarray) -> float | None:
+    """Of the last epochs; None without an episode. A search compares trials by it."""
+    last = returns[-LAST:]
+    known = last[~np.isnan(last)]
+    return float(known.mean()) if len(known) else None
 
 
 def saved_checkpoints(run: Path) -> list[int]:
