@@ -103,6 +103,16 @@ def faults(session: nox.Session) -> None:
 
 
 @nox.session
+def fuzz(session: nox.Session) -> None:
+    """Try 1000 mutated command lines, files and runs; arguments go to tests/fuzz.
+
+    `nox -s fuzz -- --case 123` repeats a case that failed; `--seed 1` makes others.
+    """
+    install(session, "-e", ".[test]")
+    session.run("python", "-m", "tests.fuzz", *session.posargs)
+
+
+@nox.session
 def mpi(session: nox.Session) -> None:
     """Test two and three processes, with one and two devices each, and failures."""
     install(session, "-e", ".[test]")
