@@ -95,7 +95,7 @@ class Case:
     @property
     def may_change(self) -> list[str]:
         """Paths below the work directory that the command may write; "" for all."""
-        if self.kind in ("words", "settings", "sweep", "find"):
+        if self.kind in ("words", "settings", "find"):
             return [""]
         new = [word for word in self.words if word.startswith("new.")]
         defaults = {"report": ["report.html"], "plot": ["suite.png"]}
