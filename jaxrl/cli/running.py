@@ -6,6 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from jaxrl.cli import compilations, outcome
+from jaxrl.errors import UserError
 from jaxrl.logging.console import terminal
 from jaxrl.processes import mpirun, ranks
 from jaxrl.processes.signals import StopRequest
@@ -15,6 +16,8 @@ from jaxrl.runs.status import Status
 
 if TYPE_CHECKING:
     from jaxrl.training.session import Result
+
+MOST_RANKS = 256  # that are started on a machine of a few cores
 
 
 def fix_threads(record: Record) -> int:
@@ -29,7 +32,14 @@ def fix_threads(record: Record) -> int:
 def ranks_to_start(num_procs: int) -> int:
     """How many processes this command must start; 0 if none, or if it is one."""
     wanted = num_procs or physical_cores()
-    return wanted if wanted > 1 and ranks.size() == 1 else 0
+    if wanted == 1 or ranks.size() > 1:
+        return 0
+    most = max(MOST_RANKS, 4 * (os.cpu_count() or 1))
+    if wanted > most:  # as a stranger's settings may ask
+        raise UserError(
+            f"num_procs is {wanted}, but this machine takes at most {most} processes"
+        )
+    return wanted
 
 
 def launched(words: list[str], size: int, threads: int = 0) -> int:

@@ -8,6 +8,7 @@ import contextlib
 import importlib.util
 import json
 import math
+import os
 import re
 import shlex
 import socket
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxrl import files
 from jaxrl.errors import UserError, differences
 from jaxrl.experiments import runner
 from jaxrl.experiments.job import Job, Stop
@@ -121,7 +123,9 @@ def _study(spec: SearchSpec) -> Any:
 
     pruners = optuna.pruners.MedianPruner, optuna.pruners.NopPruner
     sampler, pruner = _sampler(spec.sampler), pruners[PRUNERS.index(spec.pruner)]()
-    storage = _storage(spec)
+    storage, own = _storage(spec), spec.root / "trials.db"
+    if os.path.lexists(own) and not files.is_regular(own, spec.root):
+        raise UserError(f"{own} is not a regular file; remove it")
     try:
         return optuna.create_study(
             study_name=spec.name,

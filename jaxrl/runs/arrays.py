@@ -5,12 +5,17 @@ JSON and says where each array is in the vectors.
 """
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+
+from jaxrl import files
+
+MAX_BYTES = 8 * files.MODEL  # of a state that is read: parameters and their statistics
 
 
 class Mismatch(Exception):
@@ -97,8 +102,18 @@ def load(path: Path, rest: Mapping[str, Any]) -> Any:
     vectors: dict[str, Any] = {}
     if path.exists():
         with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+            _check_sizes(checkpointer.metadata(path.absolute()).item_metadata.tree)
             vectors = checkpointer.restore(path.absolute())
     return _join(rest, vectors)
+
+
+def _check_sizes(vectors: Mapping[str, Any]) -> None:
+    """Before they are read: compressed, a small file can stand for any size."""
+    size = sum(
+        np.dtype(x.dtype).itemsize * math.prod(x.shape) for x in vectors.values()
+    )
+    if size > MAX_BYTES:
+        raise Mismatch(f"its arrays have more than {MAX_BYTES:,} bytes")
 
 
 def _split(content: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -97,9 +97,10 @@ def saved_step(run: Path) -> int | None:
     """Of the newest checkpoint, which is not verified; None without one."""
     numbers = saved_checkpoints(run)
     try:
-        rest = (checkpoint_path(run, numbers[-1]) / "rest.json").read_text()
-        return int(json.loads(rest)["content"]["env_steps"])
-    except (OSError, ValueError, LookupError, TypeError):
+        rest = checkpoint_path(run, numbers[-1]) / "rest.json"
+        content = json.loads(files.read_text(rest, files.TABLE, inside=run))["content"]
+        return int(content["env_steps"])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
 
 

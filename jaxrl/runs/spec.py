@@ -57,7 +57,7 @@ class Run:
     video_every: Count = 0
     """Record a video every N epochs (0: never); training pauses meanwhile."""
     overwrite: bool = False
-    """Remove an earlier run of this name and seed."""
+    """Remove an earlier run of this name and seed; files of yours are moved aside."""
     wandb: bool = False
     """Also log to Weights & Biases."""
 
