@@ -196,7 +196,7 @@ def test_ppo_refuses_more_minibatches_than_steps(key):
 
 def test_unknown_names_are_refused_with_those_that_are_known():
     assert "choose vpg, trpo, ppo, ddpg, td3, sac" in refusal(algos.get, "dqn")
-    assert "choose spinup" in refusal(preset, "spin", "sac")
+    assert "spinup" in refusal(preset, "spin", "sac")
     assert "vpg, trpo, ppo, ddpg, td3, sac" in refusal(preset, "spinup", "dqn")
 
 

@@ -102,7 +102,7 @@ def test_flags_are_read_in_every_way_to_write_them(words, expected):
         (["eval", "x", "--n_eval_episodes", "3"], "now --episodes"),
         (["video", "x", "--epsiodes", "3"], "did you mean '--episodes'?"),
         (["eval", "x", "--episodes"], "--episodes needs a value, as in --episodes N"),
-        (["plot"], "no PATH"),
+        (["plot"], "PATH"),
         (["grid", "sac", "--jobs", "-3"], "--jobs is '-3'"),
         (["grid", "sac", "--launcher", "slrm"], "did you mean 'slurm'?"),
         (["completion", "cmd"], "bash"),
