@@ -7,6 +7,8 @@ import os
 import typing
 from collections.abc import Mapping
 
+from jaxrl.errors import about_arguments
+
 if typing.TYPE_CHECKING:
     from pathlib import Path
 
@@ -18,6 +20,7 @@ if typing.TYPE_CHECKING:
     from jaxrl.training.session import Result
 
 
+@about_arguments()
 def train(
     algo: str,
     env: str,
@@ -40,6 +43,7 @@ def train(
     return train.train(spec.make(algo, env, given, preset), screen, on_epoch)
 
 
+@about_arguments()
 def resume(
     directory: "str | Path",
     steps: int | None = None,
@@ -57,6 +61,7 @@ def resume(
     return train.resume(directory, steps, screen, on_epoch)
 
 
+@about_arguments()
 def search(
     space: Mapping[str, Mapping[str, list]],
     trials: int | None = None,

@@ -1,12 +1,32 @@
 """A user's mistakes: explained in a sentence, with the nearest right word."""
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 
 class UserError(ValueError):
     """A user's mistake, to be shown without a traceback."""
+
+
+FLAG = re.compile(r"--([a-z_]+)(?![\w=-])")
+SWITCHES = ("overwrite", "wandb")
+
+
+@contextlib.contextmanager
+def about_arguments() -> Iterator[None]:
+    """Mistakes name the arguments of a function, not the flags of a command."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(FLAG.sub(_argument, str(error))) from error.__cause__
+
+
+def _argument(flag: re.Match[str]) -> str:
+    name = flag[1]
+    return f"{name}=True" if name in SWITCHES else f"{name}="
 
 
 # As near as a word of three letters is with one of them wrong; what is farther off,
@@ -24,6 +44,13 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     having.sort(key=lambda word: not word.endswith(asked))
     meant = " or ".join(repr(words[word]) for word in (near or having[:2]))
     return f"; did you mean {meant}?" if meant else ""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """That there is no such algorithm, preset or the like, and what there is."""
+    words = list(known)
+    hint = suggestion(name.lower(), words) or f"; choose {', '.join(words)}"
+    return f"there is no {kind} {name!r}{hint}"
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:

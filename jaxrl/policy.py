@@ -47,7 +47,7 @@ class NewerFormat(Exception):
     """The file was written by a newer version of jaxrl."""
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(repr=False)
 class Policy:
     """Observation normaliser, dense layers, and a head that turns outputs into actions.
 
@@ -83,6 +83,11 @@ class Policy:
         weight, bias = self.layers[-1]
         action = getattr(self, f"_{self.head}")(np.dot(x, weight) + bias, rng)
         return action if self.action is None else self.action.scale(action)
+
+    def __repr__(self) -> str:
+        """Short, for a notebook: no arrays."""
+        sizes = [self.obs_size, *(len(bias) for _, bias in self.layers)]
+        return f"Policy({' -> '.join(map(str, sizes))}, {self.activation}, {self.head})"
 
     @property
     def obs_size(self) -> int:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from jaxrl.algos import NAMES
 from jaxrl.cli import setting_flags
+from jaxrl.cli.stdout import say
 from jaxrl.errors import UserError, suggestion
 from jaxrl.experiments import grid_file, runner, slurm
 from jaxrl.experiments.estimate import estimate
@@ -58,8 +59,8 @@ def _grid_file(
         raise UserError(f"{asked}{hint}")
     for name in given:
         hint = suggestion(f"--{name}", [f"--{option}" for option in OPTIONS[1:]])
-        hint = hint or f"; the settings of a grid are in {first}"
-        raise UserError(f"--{name} is not an option of a file's grid{hint}")
+        hint = hint or f"; set it in {first}"
+        raise UserError(f"--{name} cannot be combined with a grid file{hint}")
     return grid_file.read(first, places)
 
 
@@ -97,12 +98,12 @@ def _state(variant: Variant) -> str:
 def _report(summary: runner.Summary, root: Path) -> int:
     """Says what can be done now; the exit code."""
     if summary.queued:
-        print("the jobs keep running in Slurm; the same command shows them again, and")
-        print(f"  scancel {' '.join(summary.queued)}        stops them")
+        say("the jobs keep running in Slurm; the same command shows them again, and")
+        say(f"  scancel {' '.join(summary.queued)}        stops them")
     elif summary.stopped_by:
-        print("run the same command again to continue")
+        say("run the same command again to continue")
     if summary.stopped_by:
         return 128 + summary.stopped_by
     if summary.finished:
-        print(f"  jaxrl plot {root}        jaxrl ls {root}")
+        say(f"  jaxrl plot {root}        jaxrl ls {root}")
     return 1 if summary.failed else 0

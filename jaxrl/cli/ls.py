@@ -12,8 +12,8 @@ from jaxrl.runs.overview import Overview, overviews
 if typing.TYPE_CHECKING:
     from rich.console import Console
 
-HEAD = ["run", "state", "steps", "last", "best", "age", "size"]
-LEAST_NEEDED = ("size", "best", "age", "last")  # hidden in this order
+HEAD = ["run", "state", "steps", "last", "last5", "best", "age", "size"]
+LEAST_NEEDED = ("size", "last5", "best", "age", "last")  # hidden in this order
 GAP = 2  # columns between two cells
 NAME = 20  # columns of a run's path, at the least
 UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -85,7 +85,7 @@ def _widths(rows: list[list[str]]) -> list[int]:
 
 def _row(one: Overview) -> list[str]:
     steps = f"{one.steps}/{one.total_steps}" if one.total_steps else ""
-    returns = ["" if x is None else f"{x:.1f}" for x in (one.last, one.best)]
+    returns = ["" if x is None else f"{x:.1f}" for x in (one.last, one.last5, one.best)]
     age, size = _age(one.age), _size(one.size)
     return [printable(one.run), one.state, steps, *returns, age, size]
 

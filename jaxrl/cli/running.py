@@ -1,11 +1,10 @@
 """What `train`, `resume` and `rerun` share."""
 
-import contextlib
 import os
 import shlex
 from typing import TYPE_CHECKING
 
-from jaxrl.cli import compilations, outcome
+from jaxrl.cli import compilations, outcome, stdout
 from jaxrl.errors import UserError
 from jaxrl.logging.console import terminal
 from jaxrl.processes import mpirun, ranks
@@ -71,7 +70,7 @@ def launched(words: list[str], size: int, threads: int = 0) -> int:
 def cache_compilations() -> None:
     """Keeps compiled programs for the next start; called before JAX is imported."""
     if ranks.prints() and terminal():
-        _print("loading JAX")  # some seconds on a slow disk
+        stdout.say("loading JAX")  # some seconds on a slow disk
     compilations.keep()
 
 
@@ -80,22 +79,16 @@ def report(result: "Result") -> int:
     path = shlex.quote(str(result.directory))
     if result.stopped_by:
         outcome.record(Status.from_signal(result.stopped_by))
-        _print(
+        stdout.say(
             f"\nstopped by {result.stopped_by.name} and saved; continue with",
             f"  jaxrl resume {path}",
         )
         # All is saved, and an unfinished compilation would delay the exit.
         ranks.exit_after_stop(result.stopped_by)
-    _print(
+    stdout.say(
         f"\nresults in {path}",
         f"  jaxrl plot {path}",
         f"  jaxrl eval {path}        jaxrl video {path}",
         f"  jaxrl resume {path} --steps N        to train longer",
     )
     return 0
-
-
-def _print(*lines: str) -> None:
-    """If it can be; that it cannot was said when the run first printed."""
-    with contextlib.suppress(OSError):
-        print("\n".join(lines), flush=True)

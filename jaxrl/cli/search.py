@@ -3,8 +3,10 @@
 import dataclasses
 
 from jaxrl.cli import options
+from jaxrl.cli.stdout import say
 from jaxrl.experiments import search, search_file
 from jaxrl.experiments.runner import Options
+from jaxrl.runs.reading import LAST
 
 
 def main(arguments: list[str]) -> int:
@@ -19,13 +21,14 @@ def main(arguments: list[str]) -> int:
 
 def _report(found: search.SearchResult) -> int:
     if found.importance:
-        print("\nimportance of each setting:")
+        say("\nimportance of each setting:")
         for name, share in found.importance.items():
-            print(f"  {name:20} {100 * share:3.0f} %  {'█' * round(30 * share)}")
+            say(f"  {name:20} {100 * share:3.0f} %  {'█' * round(30 * share)}")
     if found.settings:
-        print(f"\nthe best return is {found.value:.1f}, in {found.directory}")
-        print(f"  {found.command}")
+        mean = f"mean of the last {LAST} epochs, last{LAST} in jaxrl ls"
+        say(f"\nthe best return is {found.value:.1f} ({mean}), in {found.directory}")
+        say(f"  {found.command}")
     if not found.stopped_by:
         return 0
-    print("run the same command again to continue")
+    say("run the same command again to continue")
     return 128 + found.stopped_by

@@ -12,6 +12,12 @@ def replace_unencodable() -> None:
             reconfigure(errors="replace")
 
 
+def say(*lines: str) -> None:
+    """Prints, if it can be; that it cannot was said when a run first printed."""
+    with contextlib.suppress(OSError):
+        print(*lines, sep="\n", flush=True)
+
+
 def printed(text: str) -> int:
     """Prints all of a command's output; the exit code."""
     try:

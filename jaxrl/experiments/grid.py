@@ -13,7 +13,7 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
-from jaxrl.errors import UserError
+from jaxrl.errors import UserError, about_arguments
 from jaxrl.experiments import combinations, values
 from jaxrl.experiments.combinations import Axis, Settings
 from jaxrl.experiments.variant import Variant
@@ -167,6 +167,7 @@ class Grid:
             raise UserError("; ".join(faults) or "there is no variant in the grid")
         return found
 
+    @about_arguments()
     def run(
         self,
         out: str = "runs",

@@ -28,8 +28,6 @@ from jaxrl.experiments.search_file import PRUNERS, SearchRange, SearchSpec, one_
 from jaxrl.experiments.variant import Variant
 from jaxrl.runs import directory, reading, status
 
-LAST = 5  # epochs over which a trial's returns are averaged
-
 
 class SearchResult(NamedTuple):
     """The best trial of a search."""
@@ -250,9 +248,9 @@ class Search:
         """Tells Optuna its value."""
         states = self._optuna.trial.TrialState
         trial = self._trials[job.variant.name]
-        last = self._returns(job)[-LAST:]
-        if job.state == "finished" and not np.isnan(last).all():
-            self._study.tell(trial, float(np.nanmean(last)))
+        value = reading.mean_return(self._returns(job))
+        if job.state == "finished" and value is not None:
+            self._study.tell(trial, value)
         elif job.state == "pruned":
             self._study.tell(trial, state=states.PRUNED)
             status.update(job.variant.path, state="pruned", reason=job.reason)

@@ -1,7 +1,6 @@
 """progress.csv: one row per epoch."""
 
 import csv
-import errno
 import io
 import os
 from pathlib import Path
@@ -18,6 +17,7 @@ class Csv:
 
     @property
     def text(self) -> str:
+        self._refuse_removed()
         return self._path.read_text()
 
     def write(self, row: Row, step: int) -> None:
@@ -32,13 +32,12 @@ class Csv:
     def _refuse_removed(self) -> None:
         """A removed or replaced file can be written to, but nobody reads it."""
         try:
-            found = self._path.stat()
+            if os.path.samestat(self._path.stat(), os.fstat(self._file.fileno())):
+                return
         except FileNotFoundError:
-            found = None
-        if found is None or not os.path.samestat(found, os.fstat(self._file.fileno())):
-            raise FileNotFoundError(
-                errno.ENOENT, "was removed or replaced during the run", str(self._path)
-            )
+            pass
+        gone = self._path if self._path.parent.exists() else self._path.parent
+        raise FileNotFoundError(f"{gone} was removed or replaced during the run")
 
     def close(self) -> None:
         self._file.close()

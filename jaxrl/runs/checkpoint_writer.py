@@ -25,7 +25,7 @@ from jaxrl.runs.reading import MANIFEST, saved_checkpoints
 MAX_TIME_SHARE = 0.02  # of a run's time that its checkpoints may take
 # More in the first seconds of each start, so that a run that is killed again and again
 # soon after its start progresses: one at the end of the first epoch, others soon.
-FIRST_SHARE, FIRST_SECONDS = 0.05, 60.0
+MORE_AT_FIRST, FIRST_SECONDS = 0.03, 60.0
 FIRST_COST = 0.5  # seconds, until one was written
 
 
@@ -54,8 +54,8 @@ class CheckpointWriter:
     def affordable(self, seconds: float) -> bool:
         """Whether another one stays within its share of a run that took so long."""
         busy = self._last is not None and not self._last.done()
-        more = FIRST_SHARE - MAX_TIME_SHARE
-        allowed = MAX_TIME_SHARE * seconds + more * min(seconds, FIRST_SECONDS)
+        allowed = MAX_TIME_SHARE * seconds
+        allowed += MORE_AT_FIRST * min(seconds, FIRST_SECONDS)
         first = self._last is None
         return first or (not busy and self._spent + self._cost < allowed)
 
@@ -89,8 +89,8 @@ class CheckpointWriter:
 
     def _write_files(self, number: int, saved: Saved, capacity: int) -> None:
         path = checkpoint_path(self._run, number)
-        remove(path)
         path.parent.mkdir(exist_ok=True)  # but not the run's, which may be removed
+        remove(path)
         path.mkdir()  # fails where there is one: all files in it are new
         rest = arrays.save(path / "arrays", saved.content) | {"format": FORMAT}
         self._save_rows(saved, capacity)

@@ -42,10 +42,11 @@ def locked(path: Path) -> Iterator[None]:
         contents.refuse_links(path)
         yield
     finally:
-        if os.listdir(path) == [LOCK]:
-            (path / LOCK).unlink()
-            for directory in made:
-                directory.rmdir()
+        with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
+            if os.listdir(path) == [LOCK]:
+                (path / LOCK).unlink()
+                for directory in made:
+                    directory.rmdir()
         os.close(lock)
 
 

@@ -24,6 +24,8 @@ class Overview(NamedTuple):
     last: float | None = None
     best: float | None = None
     """Returns of an epoch: of its test episodes, or else the training's."""
+    last5: float | None = None
+    """Mean return of the last five epochs."""
     age: float = 0.0
     """Seconds since its last write."""
     size: int = 0
@@ -46,9 +48,9 @@ def overview(path: Path) -> Overview:
 
 def overviews(patterns: Iterable[str]) -> list[Overview]:
     """Of the runs that paths and globs name, with those that failed to start."""
-    found: dict[Path, Overview] = {}
+    found: dict[str, Overview] = {}
     for pattern in patterns:
-        found |= {Path(one.run).resolve(): one for one in _overviews(pattern)}
+        found |= {os.path.realpath(one.run): one for one in _overviews(pattern)}
     return list(found.values())
 
 
@@ -85,6 +87,7 @@ def glance(record: Record) -> Overview:
         record.total_steps,
         float(known[-1]) if len(known) else None,
         float(known.max()) if len(known) else None,
+        reading.mean_return(returns),
     )
 
 

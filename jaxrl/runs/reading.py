@@ -31,6 +31,7 @@ MODEL_NAMES = ("last", "best")  # other models are named by their step
 MODEL = "model.json"  # algorithm, environment and step of a model
 CONFIG = "config.yaml"  # the settings of a run
 LOCK = ".lock"  # held by the process that writes the run
+LAST = 5  # epochs over which returns are averaged
 MANIFEST = "manifest.json"  # of a checkpoint, written last
 NEEDED = {"algo": str, "env": str, "exp_name": str, "seed": int, "max_ep_len": int}
 """What every config.yaml has."""
@@ -157,6 +158,13 @@ def returns(progress: Mapping[str, np.ndarray]) -> np.ndarray:
     return known[0] if known else np.empty(0)
 
 
+def mean_return(returns: np.ndarray) -> float | None:
+    """Of the last epochs; None without an episode. A search compares trials by it."""
+    last = returns[-LAST:]
+    known = last[~np.isnan(last)]
+    return float(known.mean()) if len(known) else None
+
+
 def saved_checkpoints(run: Path) -> list[int]:
     """The numbers of the complete ones, in order."""
     found = (run / "checkpoints").glob(f"*/{MANIFEST}")
@@ -185,8 +193,8 @@ def record(directory: str | os.PathLike[str]) -> Record:
         raise UserError(f"there is no directory {path}")
     if not os.path.isfile(file):
         near = [*path.glob("*/config.yaml"), *path.glob("*/*/config.yaml")]
-        inside = [found.parent.name for found in sorted(near)]
-        hint = f"; it holds {', '.join(inside[:3])}" if inside else ""
+        inside = [str(found.parent) for found in sorted(near)]
+        hint = f"; did you mean {' or '.join(inside[:3])}?" if inside else ""
         raise UserError(f"{path} is not the directory of a run: no config.yaml{hint}")
     config = yaml_in(file, inside=path)
     if missing := _missing(config):
@@ -241,7 +249,7 @@ def directories(patterns: Iterable[str]) -> list[Path]:
         runs = [run for path in paths for run in _runs_under(path)]
         if not paths:
             raise UserError(
-                f"nothing is at {pattern}; give directories or globs of them"
+                f"{pattern} does not exist; give directories of runs or globs"
             )
         if not runs:
             raise UserError(f"there is no run in {pattern}: no config.yaml under it")

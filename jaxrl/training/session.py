@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jaxrl.logging.columns import Row
+from jaxrl.logging.columns import RETURNS, STEPS, Row
 from jaxrl.parallel import mpi
 from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import arrays
@@ -25,6 +25,15 @@ class Result(NamedTuple):
     directory: Path
     stopped_by: signal.Signals | None = None
     """The signal that stopped it before its last step; the rest can be resumed."""
+
+    def __repr__(self) -> str:
+        """Short, for a notebook: no arrays and no table."""
+        row = self.history[-1] if self.history else {}
+        steps = row.get(STEPS) or 0
+        parts = [f"directory={str(self.directory)!r}", f"steps={steps:.0f}"]
+        parts += [f"{x}={row[x]:.1f}" for x in RETURNS if row.get(x) is not None]
+        parts += [f"stopped_by={self.stopped_by.name}"] if self.stopped_by else []
+        return f"Result({', '.join(parts)})"
 
 
 def run(

@@ -42,6 +42,7 @@ def test_a_run_is_listed_with_its_state(tmp_path, monkeypatch, capsys):
     assert (one["steps"], one["total_steps"]) == (128, 128)
     assert one["last"] == returns[-1]
     assert one["best"] == max(returns)
+    assert one["last5"] == pytest.approx(returns[-5:].mean())
     assert one["size"] > 1000
     with directory.locked(finished):
         assert listed(capsys, finished)[str(finished)]["state"] == "running"
@@ -151,7 +152,8 @@ def test_the_table_can_be_read(tmp_path, monkeypatch, capsys):
     (path / "kept.yaml").rename(path / "config.yaml")
     assert main(["ls", "runs/ppo*"]) == 0
     head, row = capsys.readouterr().out.splitlines()
-    assert head.split() == ["run", "state", "steps", "last", "best", "age", "size"]
+    heads = ["run", "state", "steps", "last", "last5", "best", "age", "size"]
+    assert head.split() == heads
     assert row.split()[:3] == [str(path), "finished", "128/128"]
     assert main(["ls", "nowhere"]) == 2
 

@@ -109,7 +109,6 @@ def test_a_signal_in_the_first_moments_leaves_no_traceback(number, seconds):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         process.wait(seconds)

@@ -264,6 +264,42 @@ def test_a_run_that_does_not_save_in_time_is_killed(monkeypatch):
     assert "killed" in job.reason
 
 
+def test_a_run_that_was_over_when_it_was_stopped_is_finished():
+    (variant,) = tiny("g").runs()
+    assert not tiny("g").run(**QUIET).failed
+    job = Job.from_variant(variant)
+    words = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with subprocess.Popen(words) as process:  # as a run that clears up at its end
+        job.process, job.state = process, "running"
+        job.stop(job_module.Stop("stopped by SIGINT"))
+        process.wait()
+    job.poll(0.0)
+    assert (job.state, job.reason) == ("finished", "")
+
+
+def test_a_run_that_cannot_be_started_is_listed_and_the_others_run(tmp_path, capsys):
+    grid = tiny("g", seed=[0, 1])
+    bad, good = grid.runs()
+    bad.file.mkdir(parents=True)  # no settings can be written there
+    summary = grid.run(retries=1)
+    assert list(summary.failed) == [bad.name]
+    assert summary.finished == [good.path]
+    assert f"{bad.name}: {summary.failed[bad.name]}" in capsys.readouterr().out
+
+
+def test_the_time_of_a_run_includes_its_start(capsys):
+    assert Line("a", "finished", 100, steps=100, seconds=5.0).elapsed == 5.0
+    grid = tiny("g")
+    begin = time.monotonic()
+    grid.run()
+    assert "finished" in capsys.readouterr().out
+    (variant,) = grid.runs()
+    assert Job.from_variant(variant).line().elapsed < time.monotonic() - begin
+    lines = [Line("a", "running", 100, steps=50, seconds=5.0, wall=9.0)]
+    LiveTable("g", [], 1).end([lines[0]._replace(state="finished", steps=100)])
+    assert "0:00:09" in capsys.readouterr().out
+
+
 def test_two_processes_cannot_run_one_grid(tmp_path):
     with grid_command(in_a_line("g", epochs=100_000)) as process:
         wait_for(lambda: (tmp_path / "runs/g/g/g_s0/progress.csv").exists())

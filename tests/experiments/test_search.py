@@ -18,6 +18,7 @@ from jaxrl.experiments.runner import Options, Summary
 from jaxrl.experiments.search import Search, SearchResult, run
 from jaxrl.experiments.search_file import SAMPLERS, SearchRange, SearchSpec, read
 from jaxrl.runs import reading
+from jaxrl.runs.overview import overviews
 from jaxrl.runs.status import Attempt
 
 optuna = pytest.importorskip("optuna")
@@ -134,7 +135,9 @@ def test_a_search_ends_with_the_best_and_a_command_and_can_go_on(
     study = optuna.load_study(
         study_name="find", storage="sqlite:///runs/find/trials.db"
     )
-    assert f"the best return is {study.best_value:.1f}" in printed
+    assert f"the best return is {study.best_value:.1f} (mean of the last 5" in printed
+    (best,) = overviews([f"runs/find/find_t{study.best_trial.number}"])
+    assert best.last5 == pytest.approx(study.best_value)
     assert main(["search", file]) == 0
     assert "all 3 trials" in capsys.readouterr().out
     assert main(["search", file, "--trials", "4"]) == 0
@@ -245,6 +248,34 @@ def test_a_hopeless_trial_is_pruned_and_an_interrupted_one_continued(spec):
     assert again.next() == cut  # as if the process had been killed
     assert again.next() is None
     assert again.result().value == 150.0
+
+
+def test_a_trial_that_is_continued_reports_only_its_new_epochs(spec):
+    cut = Watched(Search(spec).next(), None)
+    first = Search(spec)
+    before = Watched(first.next(), np.array([1.0, 2.0]))
+    assert before.variant == cut.variant
+    first.should_stop(before)
+    again = Search(spec)
+    after = Watched(again.next(), np.array([1.0, 2.0, 3.0]))
+    assert after.variant == cut.variant
+    assert not again.should_stop(after)  # Optuna warns of an epoch reported twice
+
+
+def test_a_storage_that_fails_during_a_search_is_named_in_a_sentence(
+    tmp_path, monkeypatch, capsys
+):
+    def full(*_):
+        cause = OSError("database or disk is full")
+        raise optuna.exceptions.StorageInternalError("in the commit") from cause
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(runner, "run", full)
+    assert main(["search", written(tmp_path, FILE)]) == 1
+    printed = capsys.readouterr().err
+    assert "trials.db" in printed
+    assert "disk is full" in printed
+    assert len(printed.splitlines()) == 1
 
 
 def test_importance_names_the_setting_that_matters(spec):

@@ -70,7 +70,8 @@ def test_a_pipe_gets_whole_plain_lines(runs):
     words = [sys.executable, "-m", "jaxrl", "ls"]
     done = subprocess.run(words, capture_output=True, text=True, env=environment)
     head, *rows = done.stdout.splitlines()
-    assert head.split() == ["run", "state", "steps", "last", "best", "age", "size"]
+    heads = ["run", "state", "steps", "last", "last5", "best", "age", "size"]
+    assert head.split() == heads
     assert "\x1b" not in done.stdout
     assert len(rows) == 2
     path, state = rows[1].split()[:2]
