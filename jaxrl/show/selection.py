@@ -22,6 +22,10 @@ def find_runs(
         for path in found
         if not any(_name_matches(path, pattern) for pattern in exclude)
     )
+    for run in runs:
+        if run.progress and not len(reading.returns(run.progress)):
+            damages[run.path] = f"{run.path}/progress.csv is damaged: it has no returns"
+    runs = [run for run in runs if run.path not in damages]
     if damages and not runs:
         raise UserError(next(iter(damages.values())))
     return runs, list(damages.values())

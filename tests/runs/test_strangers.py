@@ -433,6 +433,14 @@ def test_a_damaged_run_does_not_hide_the_others(
         assert "1 run\n" in shown.out
 
 
+def test_a_run_without_returns_does_not_hide_the_others(run, capsys):
+    bad = Path(shutil.copytree(run, "in/bad/bad_s0"))
+    (bad / "progress.csv").write_text("TotalEnvInteracts,Odd\n1,2\n")
+    code, shown = ended(["plot", *COMMANDS["plot"]], capsys)
+    assert code == 0
+    assert "bad_s0" in shown.err
+
+
 def test_keyword_arguments_that_are_a_list_end_in_a_sentence(run, capsys):
     for odd in ([1, 2], "abc", {1: 2}, 3):
         changed_config(run, env_kwargs=odd)
