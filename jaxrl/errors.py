@@ -46,6 +46,13 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {meant}?" if meant else ""
 
 
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """That there is no such algorithm, preset or the like, and what there is."""
+    words = list(known)
+    hint = suggestion(name.lower(), words) or f"; choose {', '.join(words)}"
+    return f"there is no {kind} {name!r}{hint}"
+
+
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """How the settings of then and now differ, a phrase each."""
 

@@ -19,7 +19,7 @@ ALLOWED = {
     "types": {"settings", "spaces"},
     "checks": {"types", "settings"},
     "maths": {"types", "settings", "policy"},
-    "algos": {"types", "settings", "checks", "maths"},
+    "algos": {"errors", "types", "settings", "checks", "maths"},
     "envs": {"spaces"},
     "policy": {"files", "settings", "spaces"},
     "evaluation": set(),

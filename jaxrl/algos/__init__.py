@@ -8,6 +8,8 @@ state, metrics = sac.update(state, batch)
 import importlib
 import typing
 
+from jaxrl.errors import unknown
+
 if typing.TYPE_CHECKING:
     from jaxrl.types import Algorithm
 
@@ -23,4 +25,4 @@ def get(name: str) -> "Algorithm":
 def check_name(name: str) -> None:
     """Raises where there is no algorithm of the name."""
     if name not in NAMES:
-        raise ValueError(f"there is no algorithm {name!r}; choose {', '.join(NAMES)}")
+        raise ValueError(unknown("algorithm", str(name), NAMES))

@@ -13,6 +13,8 @@ from jaxrl import algos
 if typing.TYPE_CHECKING:
     from jaxrl.types import OffPolicy, OnPolicy
 
+from jaxrl.errors import unknown
+
 PLAIN: dict[str, Any] = {
     "normalize_obs": False,
     "normalize_returns": False,
@@ -49,10 +51,7 @@ def changes(name: str, algo: str) -> dict[str, Any]:
     if name == "default":
         return {}
     if name not in PRESETS:
-        raise ValueError(
-            f"there is no preset {name!r}; choose {', '.join(PRESETS)}, or none for "
-            "the defaults"
-        )
+        raise ValueError(unknown("preset", str(name), ["default", *PRESETS]))
     if algo not in PRESETS[name]:
         raise ValueError(
             f"{name} has no settings for {algo!r}; it has {', '.join(PRESETS[name])}"

@@ -92,11 +92,13 @@ class Parser(argparse.ArgumentParser):
             raise UserError(f"{name} needs a value, as in {name} {kind}")
         if found := re.match(r"unrecognized arguments: (.*)", message):
             word = found[1].split(" ")[0]
-            raise UserError(f"{word!r} follows no flag; options are --name value")
+            raise UserError(
+                f"unexpected argument {word!r}; options are written --name value"
+            )
         absent = "the following arguments are required: "
         if absent in message:
             what = message.removeprefix(absent)
-            raise UserError(f"no {what}; the usage is {self.usage}")
+            raise UserError(f"missing {what}; usage: {self.usage}")
         message = message.replace("not allowed with argument", "does not go with")
         raise UserError(re.sub(r"^argument (\S+): ", r"\1 ", message))
 
@@ -146,17 +148,17 @@ def model(text: str) -> str | int:
 
 
 def count(text: str) -> int:
-    """A whole number from 1 on."""
+    """A whole number >= 1."""
     return _whole(text, 1)
 
 
 def seed(text: str) -> int:
-    """A whole number from 0 on."""
+    """A whole number >= 0."""
     return _whole(text, 0)
 
 
 def _whole(text: str, least: int) -> int:
-    rule = f"must be a whole number from {least} on"
+    rule = f"must be a whole number >= {least}"
     if not text.isdecimal() or not least <= float(text) <= 1e15:
         raise Wrong(f"is {text[:40]!r}, but {rule}")
     return int(text)
@@ -166,7 +168,7 @@ def duration(text: str) -> float:
     """Seconds, from a number and its unit."""
     units = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
     if not (match := re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)):
-        raise Wrong(f"is {text!r}, but must be as 90s, 30m or 2h")
+        raise Wrong(f"is {text!r}, but must be a time such as 90s, 30m or 2h")
     return float(match[1]) * units[match[2]]
 
 

@@ -59,8 +59,8 @@ def _grid_file(
         raise UserError(f"{asked}{hint}")
     for name in given:
         hint = suggestion(f"--{name}", [f"--{option}" for option in OPTIONS[1:]])
-        hint = hint or f"; the settings of a grid are in {first}"
-        raise UserError(f"--{name} is not an option of a file's grid{hint}")
+        hint = hint or f"; set it in {first}"
+        raise UserError(f"--{name} cannot be combined with a grid file{hint}")
     return grid_file.read(first, places)
 
 

@@ -108,7 +108,7 @@ def _sentence(command: str, error: BaseException, ended: Status) -> str:
     if isinstance(error, UserError):
         return str(error)  # which may have several lines
     if isinstance(error, FloatingPointError) and command in TRAINING:
-        return f"Training failed: {error}. The last checkpoint is from before that."
+        return f"Training failed: {error}. This state was not saved."
     if isinstance(error, OSError) and not error.filename and stdout.is_broken():
         stdout.discard()
         return f"cannot write to standard output: {ended.reason}"

@@ -60,7 +60,7 @@ MODEL = _option(
     default="last",
     help="which of its models: last, best (highest return) or a step [last]",
 )
-MAX_LEN = _number("--max_len", "most steps of an episode")
+MAX_LEN = _number("--max_len", "maximum steps per episode")
 SEED = _number("--seed", "seed of the episodes", 0)
 RUNS = "runs, directories of runs, or globs"
 
@@ -80,8 +80,13 @@ def _add_search(made: Parser) -> None:
 
 def _add_way_to_act(made: Parser) -> None:
     add = made.add_mutually_exclusive_group().add_argument
-    add("--deterministic", action="store_true", default=True, help="greedy (default)")
-    add("--stochastic", action="store_false", dest="deterministic", help="exploring")
+    add(
+        "--deterministic",
+        action="store_true",
+        default=True,
+        help="act greedily (default)",
+    )
+    add("--stochastic", action="store_false", dest="deterministic", help="explore")
 
 
 def _add_shells(made: Parser) -> None:
@@ -96,8 +101,19 @@ def _add_plot(made: Parser) -> None:
 
     _add_selection(made, curves.PERFORMANCE)
     add = made.add_argument
-    add("-x", metavar="COLUMN", default=curves.STEPS, help=f"[{curves.STEPS}]")
-    add("--smooth", type=flags.count, default=1, metavar="N", help="rows averaged [1]")
+    add(
+        "-x",
+        metavar="COLUMN",
+        default=curves.STEPS,
+        help=f"column on the x axis [{curves.STEPS}]",
+    )
+    add(
+        "--smooth",
+        type=flags.count,
+        default=1,
+        metavar="N",
+        help="moving average over N rows [1]",
+    )
     made.add_choice("--est", ESTIMATORS, "the line, over runs [mean]", "mean")
     bands = "around it: 95 %% bootstrap interval, standard deviation, extremes [ci]"
     made.add_choice("--band", BANDS, bands, "ci")

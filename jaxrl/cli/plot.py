@@ -21,7 +21,7 @@ def main(arguments: list[str]) -> int:
     given = options.parser("plot").parse(arguments)
     runs, damages = selection.find_runs(given.paths, given.exclude)
     for damage in damages:
-        print(f"jaxrl: left out: {printable(damage)}", file=sys.stderr)
+        print(f"jaxrl: skipped: {printable(damage)}", file=sys.stderr)
     runs = selection.select(runs, given.select, given.exclude)
     runs, without = selection.split_by_data(runs)
     view = View(
@@ -101,7 +101,7 @@ def _note_absent(runs: list[Record]) -> None:
     """What the picture leaves out."""
     for why, members in selection.group_by(runs, selection.why_empty).items():
         names = ", ".join(run.name for run in members)
-        print(f"jaxrl: left out {names}: {why}", file=sys.stderr)
+        print(f"jaxrl: skipped {names}: {why}", file=sys.stderr)
 
 
 def _note_mixed(mixed: dict[str, list[str]]) -> None:
@@ -119,7 +119,7 @@ def _note_cut(panels: list[Panel]) -> None:
     cut = [c for panel in panels for c in panel.curves if c.x[-1] < c.latest]
     for label in dict.fromkeys(curve.label for curve in cut):
         print(
-            f"jaxrl: {label} ends with its shortest run; --count shows each as long "
-            "as it is",
+            f"jaxrl: the curve {label} stops where its shortest run ends; --count "
+            "draws each run",
             file=sys.stderr,
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 from jaxrl.algos import NAMES
 from jaxrl.cli import flags, running, setting_flags
-from jaxrl.errors import UserError, suggestion
+from jaxrl.errors import UserError, unknown
 from jaxrl.runs import spec
 
 OPTIONS = ("algo", "config", "verbose_ranks")  # which are not settings
@@ -21,7 +21,7 @@ def main(arguments: list[str]) -> int:
     given = file | setting_flags.parsed(parser, arguments, OPTIONS)
     preset, env = given.pop("preset", "default"), given.pop("env", None)
     if not env:
-        raise UserError("no environment; name one, as in --env Hopper-v4")
+        raise UserError("missing environment; name one, as in --env Hopper-v4")
     if flags.peek(arguments, "--env"):
         # Only a module that the user names may be imported from here: one that a file
         # names may be a stranger's.
@@ -44,9 +44,9 @@ def _algorithm(words: list[str], in_file: str) -> str:
     algo = algo or in_file
     if algo in NAMES:
         return algo
-    hint = suggestion(algo.lower(), NAMES) or f"; choose {', '.join(NAMES)}"
-    asked = f"there is no algorithm {algo!r}" if algo else "no algorithm"
-    raise UserError(f"{asked}{hint}")
+    if not algo:
+        raise UserError(f"missing algorithm; choose {', '.join(NAMES)}")
+    raise UserError(unknown("algorithm", algo, NAMES))
 
 
 def _read(path: str) -> dict[str, Any]:

@@ -224,8 +224,9 @@ def misspelt(env_id: str) -> str:
     near = difflib.get_close_matches(name, gym.registry, 3, 0.66)
     if name in known or (module and not near):
         return ""
-    hint = f"did you mean {' or '.join(near)}?" if near else "gymnasium has none"
-    return f"there is no environment {env_id!r}; {hint}"
+    other = "if a package registers it, name its module, as in my_module:MyEnv-v0"
+    hint = f"did you mean {' or '.join(near)}?" if near else other
+    return f"gymnasium has no environment {env_id!r}; {hint}"
 
 
 def _newer_version(name: str) -> str:

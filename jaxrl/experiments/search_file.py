@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from jaxrl import yaml_lines
-from jaxrl.errors import UserError, suggestion
+from jaxrl.errors import UserError, suggestion, unknown
 from jaxrl.experiments import combinations, values
 from jaxrl.experiments.grid_file import PLACES, SECTIONS, Builder, Entry
 from jaxrl.experiments.mistakes import Mistakes
@@ -243,14 +243,13 @@ def _space_fault(key: str, space: SearchRange, sampler: Any) -> str:
 def _fault(key: str, value: Any) -> str:
     choices = {"sampler": tuple(SAMPLERS), "pruner": PRUNERS}.get(key)
     if choices and value not in choices:
-        hint = suggestion(str(value), choices) or f"; choose {' or '.join(choices)}"
-        return f"there is no {key} {value!r}{hint}"
+        return unknown(key, str(value), choices)
     package = SAMPLERS[value] if key == "sampler" else ""
     if package and importlib.util.find_spec(package) is None:
         return f"the sampler {value} needs a package: pip install {package}"
     whole = isinstance(value, int) and not isinstance(value, bool)
     if key == "trials" and (not whole or value < 1):
-        return f"trials is {value!r}, but must be a whole number from 1 on"
+        return f"trials is {value!r}, but must be a whole number >= 1"
     if key == "storage" and not re.match(r"[\w+.-]+://|$", str(value)):
         return "storage is no URL of Optuna, as in sqlite:////home/me/trials.db"
     return ""

@@ -90,7 +90,7 @@ RULES = {
         r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}",
         "minutes, hours:minutes:seconds or days-hours, as in 4:00:00 or 1-12",
     ),
-    "cpus": (r"[1-9]\d*", "a whole number from 1 on"),
+    "cpus": (r"[1-9]\d*", "a whole number >= 1"),
     "gpus": (r"([\w.-]+:)?\d+", "a number, or a kind and a number as in a100:1"),
     "memory": (r"\d+[KMGT]?", "megabytes, or as in 8G"),
 }

@@ -12,7 +12,7 @@ from typing import Any
 
 from jaxrl.algos import NAMES
 from jaxrl.algos.presets import PRESETS
-from jaxrl.errors import suggestion
+from jaxrl.errors import unknown
 from jaxrl.runs import spec
 from jaxrl.settings import values
 from jaxrl.yaml_lines import parsed
@@ -95,10 +95,9 @@ def key_fault(
 def value_fault(key: str, value: Any, algos: Sequence[str]) -> str:
     """What is wrong with the value of a known setting; empty if nothing is."""
     if key in CHOICES:
-        hint = suggestion(str(value), CHOICES[key])
-        known = hint or f"; choose {', '.join(CHOICES[key])}"
         what = "algorithm" if key == "algo" else key
-        return "" if value in CHOICES[key] else f"there is no {what} {value!r}{known}"
+        known = CHOICES[key]
+        return "" if value in known else unknown(what, str(value), known)
     if key == "env":
         return _env_fault(value)
     name, *parts = key.split(":")

@@ -163,11 +163,18 @@ def _verify(path: Path, sums: Mapping[str, str]) -> None:
         raise Damaged(f"{', '.join(sorted(differing))} is missing or was added")
     replay = path.parent.parent.resolve() / "replay"
     for name, known in sums.items():
-        file = (path / name).resolve()
+        file = _resolved(path / name)
         if name.startswith("..") and file.parent != replay:
             raise Damaged(f"{MANIFEST} names {name}, which is outside the run")
         if not file.exists() or checksum(file) != known:
             raise Damaged(f"{file.name} is missing or has changed since it was saved")
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (RuntimeError, ValueError):  # links that lead to each other, or a NUL
+        raise Damaged(f"{path.name!r} cannot be found") from None
 
 
 def _files_in(path: Path) -> Iterator[Path]:

@@ -1,5 +1,6 @@
 """Why runs ended early. Free of JAX, as all that reads runs."""
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def failure_reason(run: Path) -> str:
 def failed_to_start(roots: Iterable[Path]) -> list[Path]:
     """Where runs of grids would be that failed before they had a directory."""
     settings = {
-        file.with_suffix("").resolve(): file.with_suffix("")
+        os.path.realpath(file.with_suffix("")): file.with_suffix("")
         for root in roots
         for file in sorted(root.rglob("*_s*.yaml"))
     }

@@ -48,9 +48,9 @@ def overview(path: Path) -> Overview:
 
 def overviews(patterns: Iterable[str]) -> list[Overview]:
     """Of the runs that paths and globs name, with those that failed to start."""
-    found: dict[Path, Overview] = {}
+    found: dict[str, Overview] = {}
     for pattern in patterns:
-        found |= {Path(one.run).resolve(): one for one in _overviews(pattern)}
+        found |= {os.path.realpath(one.run): one for one in _overviews(pattern)}
     return list(found.values())
 
 

@@ -193,8 +193,8 @@ def record(directory: str | os.PathLike[str]) -> Record:
         raise UserError(f"there is no directory {path}")
     if not os.path.isfile(file):
         near = [*path.glob("*/config.yaml"), *path.glob("*/*/config.yaml")]
-        inside = [found.parent.name for found in sorted(near)]
-        hint = f"; it holds {', '.join(inside[:3])}" if inside else ""
+        inside = [str(found.parent) for found in sorted(near)]
+        hint = f"; did you mean {' or '.join(inside[:3])}?" if inside else ""
         raise UserError(f"{path} is not the directory of a run: no config.yaml{hint}")
     config = yaml_in(file, inside=path)
     if missing := _missing(config):
@@ -249,7 +249,7 @@ def directories(patterns: Iterable[str]) -> list[Path]:
         runs = [run for path in paths for run in _runs_under(path)]
         if not paths:
             raise UserError(
-                f"nothing is at {pattern}; give directories or globs of them"
+                f"{pattern} does not exist; give directories of runs or globs"
             )
         if not runs:
             raise UserError(f"there is no run in {pattern}: no config.yaml under it")

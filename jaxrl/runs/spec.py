@@ -153,7 +153,7 @@ def make(algo: str, env: str, given: Mapping[str, Any], preset: str = "default")
 def fault(algo: str, name: str, value: Any, known: Mapping[str, Setting]) -> str:
     """What is wrong with a setting of `algo`; empty if nothing is."""
     if name not in known:
-        return f"{algo} has no setting {name!r}{suggestion(name, known)}"
+        return f"{algo} has no setting {name!r}{suggestion(str(name), known)}"
     setting = known[name]
     rule = broken_rule(converted(value, setting.hint), setting.hint)
     default = f"the default is {setting.default!r}"

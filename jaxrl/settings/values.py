@@ -18,7 +18,7 @@ KINDS = {int: "N", float: "X", bool: "true|false", str: "TEXT", dict: "YAML"}
 NAMES: dict[Any, str] = {
     float: "a number",
     int: "a whole number",
-    bool: "True or False",
+    bool: "true or false",
     str: "a string",
     dict: "a mapping of numbers, texts and lists, as in '{key: value}'",
 }
@@ -149,7 +149,7 @@ def described(hint: Any) -> str:
     if origin is Literal:
         return f"one of {', '.join(map(repr, arguments))}"
     if origin is tuple:
-        return f"a tuple, each item {described(arguments[0])}"
+        return f"{described(arguments[0])}, or several separated by commas, as in 64,64"
     return NAMES[hint]
 
 

@@ -68,7 +68,7 @@ def why_empty(run: Record) -> str:
     """Whether a run without a row will still log one."""
     if run.state == "running":
         return "no data yet; its first epoch is not finished"
-    return "no rows in its progress.csv"
+    return "no epoch finished yet"
 
 
 def group_by(

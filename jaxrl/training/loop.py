@@ -1,4 +1,4 @@
-"""The training loop: collect, update, log, evaluate, save.
+"""The training loop: collect, update, evaluate, log, save.
 
 On-policy: a rollout, then one jitted update. Off-policy: `update_every` steps, then as
 many updates in one scan over batches sampled at once. Between any two steps a run can

@@ -5,6 +5,7 @@ import dataclasses
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from jaxrl.errors import UserError
 from jaxrl.parallel import mpi
@@ -23,6 +24,7 @@ def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Res
 
     `on_epoch(state, step)` may return metrics to log in that epoch's row.
     """
+    _check_callable(on_epoch)
     path = directory.run_path(run)
     with _claimed(path), Attempt(path, None, mpi.rank() == 0) as attempt:
         if mpi.rank() == 0:
@@ -38,6 +40,12 @@ def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Res
             kept = contents.clear(path)
             notes = [f"your own files in {path} are now in {kept}"] if kept else []
         return _run(setup, path, attempt, None, screen, on_epoch, notes)
+
+
+def _check_callable(on_epoch: Any) -> None:
+    """Before anything is removed: it is called after the first epoch only."""
+    if on_epoch is not None and not callable(on_epoch):
+        raise UserError(f"on_epoch is {on_epoch!r}, but must be a function or None")
 
 
 def _claimed(path: Path) -> contextlib.AbstractContextManager[None]:
@@ -99,6 +107,7 @@ def resume(
 
     `steps` replaces the total number of steps.
     """
+    _check_callable(on_epoch)
     path = Path(path)
     config = directory.config_text(path)
     before = status.read(path / status.FILE)
@@ -150,5 +159,7 @@ def _notes(run: Run, saved: Saved | None, config: str) -> list[str]:
             "takes others)"
         )
     if is_complete(run, saved):
-        notes.append(f"it is complete, with {run.total_steps} steps")
+        notes.append(
+            f"the run is complete ({run.total_steps} steps); --steps N trains longer"
+        )
     return notes

@@ -95,7 +95,7 @@ class Case:
     @property
     def may_change(self) -> list[str]:
         """Paths below the work directory that the command may write; "" for all."""
-        if self.kind in ("words", "settings", "sweep", "find"):
+        if self.kind in ("words", "settings", "find"):
             return [""]
         new = [word for word in self.words if word.startswith("new.")]
         defaults = {"report": ["report.html"], "plot": ["suite.png"]}
@@ -149,7 +149,8 @@ def prepare(case: Case, rng: Random, root: Path) -> None:
 
 def _damage(case: Case, rng: Random, run: Path) -> None:
     names = {"grid": GRID_FILES, "search": SEARCH_FILES}
-    names["run"] = READ[case.command] if rng.random() < 0.8 else ALL
+    read = READ.get(case.command, ALL)
+    names["run"] = read if rng.random() < 0.8 else ALL
     for _ in range(rng.choice([1, 1, 1, 3])):
         path = _chosen(rng, run, rng.choice(names[case.kind]))
         if not _is_inside(path, run):  # an earlier mutation replaced its directory

@@ -15,7 +15,7 @@ SECONDS = 20.0  # without the time in which it waits for a core
 LONGEST = 120.0  # with it
 MEMORY = 1_000_000  # kB of a process
 ADDRESSES = 4_000_000_000  # bytes; a request for more fails at once
-STOP_AFTER = 6.0  # seconds, where a command may rightly take long
+STOP_AFTER = 10.0  # seconds, where a command may rightly take long
 GRACE = 3.0  # seconds for the last processes to end
 SUBREAPER = 36  # of prctl: orphans become children of this process
 
@@ -90,6 +90,7 @@ def _redirect(printed: Path, output: str) -> None:
 def _watch(pid: int, start: float, stop_by: int) -> tuple[int, str, bool, int]:
     """Waits for the end; kills what exceeds a limit."""
     memory, over, stopped, pause = 0, "", False, 0.005
+    delays: dict[int, float] = {}  # also of processes that have ended
     while True:
         done, status, used = os.wait4(pid, os.WNOHANG)
         if done:
@@ -100,7 +101,8 @@ def _watch(pid: int, start: float, stop_by: int) -> tuple[int, str, bool, int]:
         family = _descendants()
         memory = max([memory, *map(_resident, family)])
         wall = time.monotonic() - start
-        busy = wall - sum(map(_delay, family))
+        delays |= {one: _delay(one) for one in family}
+        busy = wall - sum(delays.values())
         if stop_by and not stopped and busy > STOP_AFTER:
             os.kill(pid, stop_by)
             stopped = True
@@ -162,7 +164,7 @@ def _resident(pid: int) -> int:
 
 
 def _delay(pid: int) -> float:
-    """Seconds in which it could have run, but no core was free."""
+    """Seconds in which its main thread could have run, but no core was free."""
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
     except (OSError, IndexError):

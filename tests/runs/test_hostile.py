@@ -310,3 +310,22 @@ def test_names_do_not_leave_the_output_directory(tmp_path, monkeypatch, capsys):
         refused(words, tmp_path, capsys)
     env = "../../x:../../Pendulum-v1"
     refused(["train", "vpg", "--env", env], tmp_path, capsys)
+
+
+def test_a_name_with_nul_in_a_manifest_ends_in_a_sentence(finished, tmp_path, capsys):
+    path = tmp_path / "x"
+    shutil.copytree(finished, path)
+    for manifest in path.glob(f"checkpoints/*/{checkpoint.MANIFEST}"):
+        sums = json.loads(manifest.read_text())
+        manifest.write_text(json.dumps(sums | {"../../replay/\0": "x"}))
+    assert main(["resume", str(path)]) == 2
+    assert "cannot be found" in capsys.readouterr().err
+
+
+def test_a_run_that_is_a_link_to_itself_hides_no_other(finished, tmp_path, capsys):
+    shutil.copytree(finished, tmp_path / "good_s0")
+    (tmp_path / "loop_s0").symlink_to("loop_s0")
+    (tmp_path / "loop_s0.yaml").write_text("seed: 0\n")
+    (tmp_path / "loop_s0.json").write_text('{"state": "failed"}')
+    assert main(["ls", str(tmp_path)]) == 0
+    assert "good_s0" in capsys.readouterr().out

@@ -411,3 +411,9 @@ def test_discrete_actions_count_from_their_start(make):
     np.testing.assert_array_equal(got, [-1, 0, 1])
     np.testing.assert_array_equal(Discrete(3).scale(make([2])), [2])
     assert Discrete(3, start=5).size == 3
+
+
+@pytest.mark.parametrize("name", [True, 1, None, 0.5])
+def test_a_name_that_is_no_text_is_refused(name):
+    with pytest.raises(ValueError, match="has no setting"):
+        spec.make("ppo", "CartPole-v1", {name: 1})

@@ -138,7 +138,7 @@ def test_a_restarted_run_keeps_its_settings_and_files_of_the_user(
 ):
     at_step(monkeypatch, 50, kill)  # before the first checkpoint
     with pytest.raises(Killed):
-        train(tmp_path, "sac", "Pendulum-v1")
+        train(tmp_path, "sac", "Pendulum-v1", checkpoint_every=0)
     (path,) = tmp_path.glob("*/*")
     (path / "notes.txt").write_text("mine")
     with monkeypatch.context() as patch:

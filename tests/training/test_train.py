@@ -21,6 +21,7 @@ from support import SPEC, algorithms, small_config
 import jaxrl
 from jaxrl.cli.main import main
 from jaxrl.envs.gym import Environments
+from jaxrl.errors import UserError
 from jaxrl.logging.columns import CLOCKS
 from jaxrl.logging.csv_file import Csv
 from jaxrl.logging.logger import Logger
@@ -654,3 +655,17 @@ def test_sac_learns_the_pendulum(tmp_path):
     result = jaxrl.train("sac", "Pendulum-v1", screen=False, **settings)
     best = max(row["AverageTestEpRet"] for row in result.history)
     assert best >= -200
+
+
+def test_an_on_epoch_that_is_no_function_leaves_the_earlier_run(tmp_path):
+    earlier = train(tmp_path, "ppo", "CartPole-v1")
+    with pytest.raises(UserError, match="on_epoch"):
+        jaxrl.train(
+            "ppo",
+            "CartPole-v1",
+            out=str(tmp_path),
+            overwrite=True,
+            screen=False,
+            on_epoch=3,
+        )
+    assert (earlier.directory / "progress.csv").exists()
