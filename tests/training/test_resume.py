@@ -136,7 +136,7 @@ def test_resume_without_a_checkpoint_restarts_the_run(tmp_path, monkeypatch, cap
 def test_a_restarted_run_keeps_its_settings_and_files_of_the_user(
     tmp_path, monkeypatch
 ):
-    at_step(monkeypatch, 70, kill)
+    at_step(monkeypatch, 50, kill)  # before the first checkpoint
     with pytest.raises(Killed):
         train(tmp_path, "sac", "Pendulum-v1", checkpoint_every=0)
     (path,) = tmp_path.glob("*/*")
@@ -360,7 +360,7 @@ def test_a_locked_directory_is_refused(tmp_path):
 def test_a_second_run_into_one_directory_is_refused(tmp_path):
     done = train(tmp_path, "vpg", "Pendulum-v1")
     before = table(done.directory)
-    with pytest.raises(UserError, match=r"jaxrl resume .* --overwrite"):
+    with pytest.raises(UserError, match=r"jaxrl resume .* overwrite"):
         train(tmp_path, "vpg", "Pendulum-v1", overwrite=False)
     with directory.locked(done.directory), pytest.raises(UserError, match="another"):
         train(tmp_path, "vpg", "Pendulum-v1", overwrite=True)

@@ -141,7 +141,7 @@ def test_a_broken_package_is_refused_before_the_run_starts(tmp_path, monkeypatch
     package.mkdir()
     (package / "__init__.py").write_text("raise ImportError('imageio is broken')")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ValueError, match=r"--video_every.*imageio is broken"):
+    with pytest.raises(ValueError, match=r"video_every.*imageio is broken"):
         train(tmp_path / "runs", "ppo", "CartPole-v1", **RECORDED)
     assert list(tmp_path.iterdir()) == [package]
 
