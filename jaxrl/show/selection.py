@@ -72,7 +72,7 @@ def why_empty(run: Record) -> str:
     """Whether a run without a row will still log one."""
     if run.state == "running":
         return "no data yet; its first epoch is not finished"
-    return "no epoch finished yet"
+    return "no finished epoch in progress.csv"
 
 
 def group_by(

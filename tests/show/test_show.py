@@ -535,11 +535,11 @@ def test_opengl_is_found_or_the_error_says_what_to_install(monkeypatch):
         (["eval", "r"], "ppo"),  # the run inside
         (["eval", "RUN"], "'last'"),
         (["eval", "RUN", "--epsiodes", "3"], "'--episodes'"),
-        (["eval", "RUN", "--episodes", "-1"], "from 1"),
+        (["eval", "RUN", "--episodes", "-1"], "whole number"),
         (["eval", "RUN", "--stochastic", "--deterministic"], "--deterministic"),
         (["eval", "RUN", "--model", "newest"], "last, best"),
         (["export", "RUN"], "'last'"),
-        (["video", "RUN", "--episodes", "x"], "from 1"),
+        (["video", "RUN", "--episodes", "x"], "whole number"),
         (["plot"], "PATH"),
         (["plot", "nowhere"], "nowhere"),
         (["plot", "empty"], "empty"),
