@@ -15,9 +15,9 @@ from typing import Any
 
 import yaml
 
+from jaxrl.logging.columns import RETURNS, STEPS
+
 RESULTS = Path(__file__).parent / "results" / "mujoco"
-STEPS = "TotalEnvInteracts"
-RETURNS = ("AverageTestEpRet", "AverageEpRet")  # the first one that a run has counts
 PACKAGES = ("jax", "flax", "optax", "gymnasium", "mujoco", "numpy")
 
 

@@ -10,6 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import suite
 
+from jaxrl.show.statistics import iqm
+
 FOLDER = Path(__file__).parent / "results"
 COLOURS = dict(
     zip(
@@ -110,12 +112,6 @@ def draw_improvement(axis: plt.Axes, row: int, cells: list[suite.Cell]) -> None:
     axis.barh(row, high - low, left=low, height=0.5, color=colour, alpha=0.35)
     centre = np.mean([sample.mean() for sample in samples])
     axis.plot([centre], [row], "|", color=colour, markersize=14)
-
-
-def iqm(values: np.ndarray) -> float:
-    """The mean of the middle half."""
-    cut = len(values) // 4
-    return float(np.sort(values)[cut : len(values) - cut].mean())
 
 
 def interval(samples: list[np.ndarray], estimate) -> tuple[float, float]:

@@ -16,12 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxrl.errors import UserError
-from jaxrl.runs.reading import Record
+from jaxrl.runs.reading import LAST, Record
 from jaxrl.show import curves, statistics
 from jaxrl.show.curves import View
 from jaxrl.show.selection import group_by
 
-LAST = 5  # epochs that a run's score is the mean of
 MAX_GROUPS = 12  # whose pairs a picture can show
 LEVELS = np.linspace(0, 1, 101)  # of the profiles
 
