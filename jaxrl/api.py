@@ -16,8 +16,8 @@ if typing.TYPE_CHECKING:
 
     from jaxrl.experiments.search import SearchResult
     from jaxrl.policy import Policy
-    from jaxrl.training.callbacks import OnEpoch
     from jaxrl.training.session import Result
+    from jaxrl.training.user_code import OnEpoch
 
 
 @about_arguments()
@@ -38,9 +38,11 @@ def train(
     """
     from jaxrl.runs import spec
     from jaxrl.training import train
+    from jaxrl.training.user_code import UserCode
 
     given: Mapping[str, typing.Any] = settings
-    return train.train(spec.make(algo, env, given, preset), screen, on_epoch)
+    user = UserCode(on_epoch=on_epoch)
+    return train.train(spec.make(algo, env, given, preset), screen, user)
 
 
 @about_arguments()
@@ -57,8 +59,9 @@ def resume(
     config.yaml names, as `jaxrl resume` does.
     """
     from jaxrl.training import train
+    from jaxrl.training.user_code import UserCode
 
-    return train.resume(directory, steps, screen, on_epoch)
+    return train.resume(directory, steps, screen, UserCode(on_epoch=on_epoch))
 
 
 @about_arguments()

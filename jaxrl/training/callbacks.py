@@ -1,4 +1,4 @@
-"""What is called at the end of an epoch: `on_epoch` of a user, and video recording."""
+"""What is called at the end of an epoch: video recording."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jaxrl.errors import UserError
 from jaxrl.logging.sinks import Sinks
@@ -15,9 +15,6 @@ from jaxrl.processes import ranks
 from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import directory
 from jaxrl.runs.spec import Run
-
-OnEpoch = Callable[[Any, int], dict[str, Any] | None]
-"""`on_epoch(state, step)` may return metrics to log in the epoch's row."""
 
 
 class EpochEnd(NamedTuple):

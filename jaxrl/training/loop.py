@@ -22,11 +22,12 @@ from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import arrays
 from jaxrl.training import snapshot
 from jaxrl.training.buffers import HostReplay, Rollout
-from jaxrl.training.callbacks import Callback, EpochEnd, OnEpoch
+from jaxrl.training.callbacks import Callback, EpochEnd
 from jaxrl.training.outputs import Saver
 from jaxrl.training.progress import Clock
 from jaxrl.training.setup import Setup
 from jaxrl.training.snapshot import check_finite
+from jaxrl.training.user_code import OnEpoch
 from jaxrl.types import OnPolicy
 
 

@@ -12,9 +12,10 @@ from jaxrl.runs import arrays
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.spec import Run
 from jaxrl.training import loop, snapshot
-from jaxrl.training.callbacks import Callback, OnEpoch
+from jaxrl.training.callbacks import Callback
 from jaxrl.training.outputs import open_outputs
 from jaxrl.training.setup import Setup
+from jaxrl.training.user_code import OnEpoch
 
 
 class Result(NamedTuple):

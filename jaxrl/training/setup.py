@@ -18,6 +18,7 @@ from jaxrl.training.buffers import HostReplay, Rollout
 from jaxrl.training.learner import Learner, scan_updates
 from jaxrl.training.progress import Progress
 from jaxrl.training.share import Share
+from jaxrl.training.user_code import NONE, UserCode
 from jaxrl.types import EnvSpec, OnPolicy
 
 Buffer = Rollout | HostReplay
@@ -48,17 +49,17 @@ class Setup:
             self.test_envs.close()
 
 
-def prepare(run: Run) -> Setup:
+def prepare(run: Run, user: UserCode = NONE) -> Setup:
     """Makes the parts of a run; refuses, and writes nothing, if it cannot be run."""
     try:
-        return _prepare(run)
+        return _prepare(run, user)
     except ValueError as error:
         raise UserError(str(error)) from None
     except MemoryError as error:
         raise UserError(f"there is not enough memory: {error}") from None
 
 
-def _prepare(run: Run) -> Setup:
+def _prepare(run: Run, user: UserCode) -> Setup:
     data = run.data
     share = Share(data, mpi.rank(), mpi.size())
     act_stream, batch_stream, seeds = _random_streams(run.seed, share.rank)

@@ -5,7 +5,6 @@ import dataclasses
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from jaxrl.errors import UserError
 from jaxrl.parallel import mpi
@@ -14,23 +13,21 @@ from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.spec import Run
 from jaxrl.runs.status import Attempt, Status
 from jaxrl.training import session
-from jaxrl.training.callbacks import OnEpoch, RecordVideo
+from jaxrl.training.callbacks import RecordVideo
 from jaxrl.training.session import Result, is_complete
 from jaxrl.training.setup import Setup, prepare
+from jaxrl.training.user_code import NONE, UserCode
 
 
-def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Result:
-    """Runs to the end; refuses bad input before anything is written or removed.
-
-    `on_epoch(state, step)` may return metrics to log in that epoch's row.
-    """
-    _check_callable(on_epoch)
+def train(run: Run, screen: bool = True, user: UserCode = NONE) -> Result:
+    """Runs to the end; refuses bad input before anything is written or removed."""
+    user.check()
     path = directory.run_path(run)
     with _claimed(path), Attempt(path, None, mpi.rank() == 0) as attempt:
         if mpi.rank() == 0:
             refuse = contents.refuse_foreign if run.overwrite else contents.refuse_run
             refuse(path)
-        setup = prepare(run)
+        setup = prepare(run, user)
         notes: list[str] = []
         if mpi.rank() == 0:
             if run.video_every:
@@ -39,13 +36,7 @@ def train(run: Run, screen: bool = True, on_epoch: OnEpoch | None = None) -> Res
             directory.config_yaml(directory.description(setup.run))
             kept = contents.clear(path)
             notes = [f"your own files in {path} are now in {kept}"] if kept else []
-        return _run(setup, path, attempt, None, screen, on_epoch, notes)
-
-
-def _check_callable(on_epoch: Any) -> None:
-    """Before anything is removed: it is called after the first epoch only."""
-    if on_epoch is not None and not callable(on_epoch):
-        raise UserError(f"on_epoch is {on_epoch!r}, but must be a function or None")
+        return _run(setup, path, attempt, None, screen, user, notes)
 
 
 def _claimed(path: Path) -> contextlib.AbstractContextManager[None]:
@@ -59,7 +50,7 @@ def _run(
     attempt: Attempt,
     saved: Saved | None,
     screen: bool,
-    on_epoch: OnEpoch | None,
+    user: UserCode,
     notes: Sequence[str] = (),
 ) -> Result:
     """To the end or a signal, with its status kept up to date."""
@@ -73,7 +64,7 @@ def _run(
             saved,
             screen=screen,
             notes=notes,
-            on_epoch=on_epoch,
+            on_epoch=user.on_epoch,
             callbacks=[RecordVideo(run, path)] if records else [],
         )
     except OSError as error:
@@ -101,13 +92,13 @@ def resume(
     path: Path | str,
     steps: int | None = None,
     screen: bool = True,
-    on_epoch: OnEpoch | None = None,
+    user: UserCode = NONE,
 ) -> Result:
     """Continues from the newest good checkpoint, as if it had never stopped.
 
     `steps` replaces the total number of steps.
     """
-    _check_callable(on_epoch)
+    user.check()
     path = Path(path)
     config = directory.config_text(path)
     before = status.read(path / status.FILE)
@@ -121,11 +112,11 @@ def resume(
             _refuse_other_end(path, run, saved, steps, complaints)
         end = _end(run, saved, config) if steps is None else steps
         longer = run if end is None else directory.with_total_steps(run, end)
-        setup = prepare(longer)
+        setup = prepare(longer, user)
         notes = [*complaints, *_notes(longer, saved, config)]
         if saved is None and mpi.rank() == 0:
             contents.reset(path)
-        return _run(setup, path, attempt, saved, screen, on_epoch, notes)
+        return _run(setup, path, attempt, saved, screen, user, notes)
 
 
 def _end(run: Run, saved: Saved | None, config: str) -> int | None:
