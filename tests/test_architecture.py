@@ -65,6 +65,7 @@ ONLY = {
     "flax": {"maths"},
     "mpi4py": {"parallel"},
     "orbax": {"runs"},
+    "tensorstore": {"runs"},
     "tensorboardX": {"logging"},
     "matplotlib": {"show"},
     "imageio": {"show"},
