@@ -50,8 +50,8 @@ def main(argv: list[str] | None = None) -> int:
     with interrupt.as_exception():
         try:
             return stdout.flushed(_main(arguments), _is_training(arguments))
-        except KeyboardInterrupt:
-            return interrupt.CODE
+        except KeyboardInterrupt as error:
+            return interrupt.exit_code(error)
 
 
 def _is_training(arguments: list[str]) -> bool:
@@ -115,7 +115,7 @@ def _sentence(command: str, error: BaseException, ended: Status) -> str:
     if isinstance(error, OSError | FloatingPointError):
         return f"failed: {ended.reason}"
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted"
+        return interrupt.message(interrupt.exit_code(error) - 128)
     one_of_several = isinstance(error, SystemExit) and ranks.size() > 1
     return ended.reason if one_of_several else ""
 
