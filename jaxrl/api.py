@@ -117,10 +117,10 @@ def load(
 def evaluate_policy(
     policy: typing.Callable[..., typing.Any],
     env: "gymnasium.Env",
-    episodes: int = 10,
+    num_test_episodes: int = 10,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """Mean and standard deviation of the returns of `episodes` episodes."""
+    """Mean and standard deviation of the returns of `num_test_episodes` episodes."""
     from jaxrl import evaluation
 
-    return evaluation.evaluate_policy(policy, env, episodes, seed)
+    return evaluation.evaluate_policy(policy, env, num_test_episodes, seed)

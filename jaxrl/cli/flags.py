@@ -15,8 +15,7 @@ from jaxrl.settings.values import KINDS
 
 ON = "true"  # what a switch without a value stands for
 WIDEST = 100  # columns of a help text
-RENAMED = {"checkpoint": "model", "n_eval_episodes": "episodes"}
-RENAMED |= {"num_test_episodes": "episodes"}
+RENAMED = {"checkpoint": "model", "n_eval_episodes": "num_test_episodes"}
 MODELS = ("last", "best")
 Wrong = argparse.ArgumentTypeError
 
@@ -86,8 +85,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Says what argparse found in our words."""
+        message = re.sub(r"(?<=^argument )\S+(?=: )", _long_name, message)
         if found := re.fullmatch(r"argument (\S+): expected .*arguments?", message):
-            name = found[1].rpartition("/")[2]
+            name = found[1]
             kind = self._option_string_actions[name].metavar
             raise UserError(f"{name} needs a value, as in {name} {kind}")
         if found := re.match(r"unrecognized arguments: (.*)", message):
@@ -106,6 +106,12 @@ class Parser(argparse.ArgumentParser):
 def _formatter(prog: str) -> argparse.HelpFormatter:
     width = min(shutil.get_terminal_size().columns, WIDEST) - 2
     return argparse.HelpFormatter(prog, max_help_position=28, width=width)
+
+
+def _long_name(names: re.Match[str]) -> str:
+    """Of a flag with several, as in -o/--output."""
+    every = names[0].split("/")
+    return next((name for name in every if name.startswith("--")), every[0])
 
 
 def _underscored(word: str) -> str:
