@@ -33,7 +33,7 @@ from jaxrl.runs import checkpoint, reading
         ("raises", "jaxrl: rank 1: .*a stone on the way"),
         pytest.param(
             "exits",
-            r"jaxrl: rank 1: the process was left by exit\(0\)",
+            r"jaxrl: rank 1: .*exit\(0\)",
             marks=pytest.mark.mpi,
         ),
         ("sleeps", "rank 1 .*progress.* 6 s"),
@@ -162,7 +162,7 @@ def test_ctrl_c_while_the_ranks_start_is_named_too(tmp_path):
     process.send_signal(signal.SIGINT)
     code, _, err = ended(process)
     assert code == 128 + signal.SIGINT
-    assert re.search("rank . .* was killed by SIGINT|interrupted", err), err
+    assert re.search("rank . .*SIGINT|interrupted", err), err
     assert "SIGUSR1" not in err
     assert none_left_behind(tmp_path, 5)
 
@@ -184,7 +184,7 @@ def test_a_killed_mpirun_is_reported(tmp_path):
     os.kill(mpirun, signal.SIGKILL)
     code, _, err = ended(process)
     assert code == 128 + signal.SIGKILL
-    assert "mpirun was killed by SIGKILL" in err
+    assert re.search("mpirun .*SIGKILL", err)
     assert len(err.splitlines()) == 1
     assert not directory.exists()
     assert none_left_behind(tmp_path, 5)
