@@ -28,7 +28,7 @@ ALLOWED = {
     "parallel": {"errors", "types", "maths", "processes", "logging"},
     "runs": {
         *("errors", "files", "yaml_lines", "types", "settings", "algos", "policy"),
-        *("logging", "parallel"),
+        *("processes", "logging", "parallel"),
     },
     "show": {
         *("__version__", "errors", "files", "spaces", "envs", "policy"),
@@ -43,7 +43,8 @@ ALLOWED = {
         *("processes", "logging", "runs", "training"),
     },
     "cli": {
-        *("__version__", "errors", "files", "settings", "algos", "evaluation"),
+        *("__version__", "errors", "files", "yaml_lines", "settings", "algos"),
+        "evaluation",
         *("processes", "logging", "runs", "training", "experiments", "show"),
     },
     "api": {

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from jaxrl import files
-from jaxrl.errors import UserError, suggestion
+from jaxrl.errors import UserError, nearest, suggestion
+from jaxrl.runs.spec import MODELS
 from jaxrl.settings.values import KINDS
 
 ON = "true"  # what a switch without a value stands for
 WIDEST = 100  # columns of a help text
 RENAMED = {"checkpoint": "model", "n_eval_episodes": "num_test_episodes"}
-MODELS = ("last", "best")
 Wrong = argparse.ArgumentTypeError
 
 
@@ -50,11 +50,21 @@ class Parser(argparse.ArgumentParser):
         """The options in the words of a command."""
         given, unknown = self.parse_some(words)
         for name in unknown:
-            hint = suggestion(f"--{name}", self._option_string_actions)
-            hint = hint or "; --help lists all options"
-            new = f"; it is now --{RENAMED[name]}" if name in RENAMED else ""
-            raise UserError(f"'--{name}' is not an option{new or hint}")
+            self._refuse(name)
         return given
+
+    def _refuse(self, name: str) -> NoReturn:
+        hint = suggestion(f"--{name}", self._option_string_actions)
+        hint = hint or "; --help lists all options"
+        new = f"; it is now --{RENAMED[name]}" if name in RENAMED else ""
+        raise UserError(f"'--{name}' is not an option{new or hint}")
+
+    def refuse_misspelt(self, unknown: Iterable[str], options: Iterable[str]) -> None:
+        """Refuses what was meant to be one of the options, and not a setting."""
+        for name in unknown:
+            meant = nearest(f"--{name}", self._option_string_actions)
+            if meant and meant[0] in [f"--{option}" for option in options]:
+                self._refuse(name)
 
     def parse_some(
         self, words: Sequence[str]

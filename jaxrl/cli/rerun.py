@@ -23,5 +23,6 @@ def main(arguments: list[str]) -> int:
         changes["exp_name"] = f"{run.exp_name}-rerun"
         run = directory.read(text, **changes)
     if ranks := running.ranks_to_start(run.num_procs):
-        return running.launched(["rerun", *arguments], ranks, threads)
+        path = directory.run_path(run)
+        return running.launched(["rerun", *arguments], path, ranks, threads)
     return running.report(train.train(run))

@@ -50,6 +50,8 @@ class Options:
             value = getattr(self, name)
             if type(value) is not int or value < 0:
                 raise UserError(f"{name} is {value!r}, but must be a whole number")
+        if not isinstance(self.out, str | os.PathLike):
+            raise UserError(f"out is {self.out!r}, but must be a directory")
         limit = self.time_limit
         if not isinstance(limit, int | float) or not limit >= 0:
             raise UserError(

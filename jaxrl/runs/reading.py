@@ -3,16 +3,13 @@
 Free of JAX, so that commands which read runs start at once.
 """
 
-import array
-import csv
 import dataclasses
 import fcntl
 import functools
 import glob
-import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +20,11 @@ from jaxrl.errors import UserError
 from jaxrl.logging.columns import RETURNS, STEPS
 from jaxrl.policy import Policy
 from jaxrl.runs import status
-from jaxrl.runs.spec import total_steps
+from jaxrl.runs.progress_table import columns
+from jaxrl.runs.spec import MODELS, total_steps
 from jaxrl.runs.status import State, Status
 from jaxrl.yaml_lines import parsed
 
-MODEL_NAMES = ("last", "best")  # other models are named by their step
 MODEL = "model.json"  # algorithm, environment and step of a model
 CONFIG = "config.yaml"  # the settings of a run
 LOCK = ".lock"  # held by the process that writes the run
@@ -55,7 +52,7 @@ class Record:
     @functools.cached_property
     def progress(self) -> dict[str, np.ndarray]:
         """The columns of progress.csv, with NaN for empty cells; {} before a row."""
-        return _columns(self.path / "progress.csv", self.path)
+        return columns(self.path / "progress.csv", self.path)
 
     @property
     def total_steps(self) -> int:
@@ -99,7 +96,7 @@ class Record:
         # may be newer than the last checkpoint, and are then repeated.
         checkpoints = self.path / "checkpoints"
         newest = [checkpoints / str(n) for n in saved_checkpoints(self.path)[-1:]]
-        kept = _columns(newest[0] / "progress.csv", self.path) if newest else {}
+        kept = columns(newest[0] / "progress.csv", self.path) if newest else {}
         return bool(kept) and kept[STEPS][-1] >= self.total_steps
 
     def policy(self, model: str | int) -> Policy:
@@ -132,7 +129,7 @@ class Record:
         found = [file.parent for file in self.path.glob(f"models/[!.]*/{MODEL}")]
         known = [(_step(path, self.path), path) for path in found]
         steps = {step: path for step, path in known if step is not None}
-        named = {path.name: path for path in found if path.name in MODEL_NAMES}
+        named = {path.name: path for path in found if path.name in MODELS}
         return {**dict(sorted(named.items())), **dict(sorted(steps.items()))}
 
 
@@ -272,36 +269,3 @@ def _runs_under(path: Path) -> list[Path]:
             found.append(Path(directory))
             inner.clear()
     return found
-
-
-def _columns(path: Path, run: Path) -> dict[str, np.ndarray]:
-    try:
-        text = files.read_text(path, files.TABLE, inside=run)
-    except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path}: {files.reason(error)}") from None
-    whole = text[: text.rfind("\n") + 1]  # a last line without its end is being written
-    try:
-        found = _table(csv.reader(io.StringIO(whole, newline="")))
-    except (ValueError, csv.Error):
-        raise UserError(
-            f"{path} is damaged: each row must hold a number for each column"
-        ) from None
-    if found and not np.all(np.abs(found.get(STEPS, np.inf)) < 1e18):
-        raise UserError(f"{path} is damaged: it has no numbers of steps, {STEPS}")
-    return found
-
-
-def _table(rows: Iterator[list[str]]) -> dict[str, np.ndarray]:
-    """Row by row, because each cell as a Python object takes six times the memory."""
-    header = next(rows, [])
-    numbers = array.array("d")
-    for row in rows:
-        if len(row) != len(header):
-            raise ValueError
-        numbers.extend(float(cell or "nan") for cell in row)
-    if not numbers:
-        return {}
-    columns = np.array(numbers).reshape(-1, len(header)).T
-    return dict(zip(header, columns, strict=True))

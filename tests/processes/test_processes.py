@@ -25,6 +25,7 @@ from jaxrl.parallel.watchdog import Watchdog
 from jaxrl.processes import banners, records
 from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import checkpoint, reading
+from jaxrl.runs.overview import overviews
 
 
 @pytest.mark.parametrize(
@@ -53,8 +54,12 @@ def test_one_rank_in_trouble_ends_all_and_is_named(tmp_path, trouble, message):
     assert err.count("jaxrl: ") == 1, err
     assert "\0" not in err
     assert none_left_behind(tmp_path, 5)
-    state = reading.record(run_of(tmp_path)).state
-    assert state == ("failed" if trouble == "raises" else "interrupted")
+    record = reading.record(run_of(tmp_path))
+    assert record.state == ("failed" if trouble == "raises" else "interrupted")
+    # Why is also known to who lists the run later.
+    (shown,) = overviews([str(record.path)])
+    assert shown.reason == record.status.reason
+    assert re.search(message.removeprefix("jaxrl: "), f"rank 1: {shown.reason}")
 
 
 @pytest.mark.mpi

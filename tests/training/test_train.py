@@ -601,6 +601,46 @@ def test_mistakes_end_in_a_sentence_and_leave_nothing(
     assert not list(tmp_path.iterdir())
 
 
+BAD_CONFIG = """\
+algo: ppo
+env: CartPol-v1
+gama: 1
+gamma: 2
+preset: spinu
+keep: 3
+keep: 4
+num-envs: 0
+seed: -1
+"""
+
+
+def test_every_mistake_in_a_config_file_is_named_with_the_file_and_its_line(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    Path("run.yaml").write_text(BAD_CONFIG)
+    assert main(["train", "--config", "run.yaml", "--seed", "0"]) == 2
+    head, *lines = capsys.readouterr().err.splitlines()
+    assert "run.yaml" in head
+    expected = [(2, "CartPole-v1"), (3, "'gamma'"), (4, "gamma is 2"), (5, "'spinup'")]
+    expected += [(7, "line 6"), (8, "num_envs is 0")]  # and not the seed: a flag wins
+    assert len(lines) == len(expected)
+    for line, (number, part) in zip(lines, expected, strict=True):
+        assert f"line {number}: " in line
+        assert part in line
+    Path("run.yaml").write_text("seed: 1\nalgo: sca\n")
+    assert main(["train", "--config", "run.yaml"]) == 2
+    assert re.search("run.yaml: line 2: .*'sac'", capsys.readouterr().err)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.yaml"]
+
+
+def test_a_number_is_no_directory_for_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="out is 3"):
+        jaxrl.train("ppo", "CartPole-v1", out=3)
+    assert not list(tmp_path.iterdir())
+
+
 def test_flags_override_a_settings_file(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("run.yaml").write_text(
