@@ -52,8 +52,11 @@ def resume(
     *,
     screen: bool = True,
     on_epoch: "OnEpoch | None" = None,
+    wandb: bool = False,
 ) -> "Result":
     """Continues a run as if it had never stopped; `steps` to train longer than planned.
+
+    Nothing is sent to Weights & Biases without `wandb`: the run may be a stranger's.
 
     XLA's last bits depend on its number of threads: start Python with the `NPROC` that
     config.yaml names, as `jaxrl resume` does.
@@ -61,7 +64,7 @@ def resume(
     from jaxrl.training import train
     from jaxrl.training.user_code import UserCode
 
-    return train.resume(directory, steps, screen, UserCode(on_epoch=on_epoch))
+    return train.resume(directory, steps, screen, UserCode(on_epoch=on_epoch), wandb)
 
 
 @about_arguments()

@@ -66,6 +66,7 @@ ONLY = {
     "flax": {"maths"},
     "mpi4py": {"parallel"},
     "orbax": {"runs"},
+    "tensorstore": {"runs"},
     "tensorboardX": {"logging"},
     "matplotlib": {"show"},
     "imageio": {"show"},

@@ -79,14 +79,15 @@ def cache_compilations() -> None:
     compilations.keep()
 
 
-def report(result: "Result") -> int:
+def report(result: "Result", wandb: bool) -> int:
     """Prints where the run is and what to do with it; the exit code."""
     path = shlex.quote(str(result.directory))
+    again = f"  jaxrl resume {path}{' --wandb' if wandb else ''}"
     if result.stopped_by:
         outcome.record(Status.from_signal(result.stopped_by))
         stdout.say(
             f"\nstopped by {result.stopped_by.name} and saved; continue with",
-            f"  jaxrl resume {path}",
+            again,
         )
         # All is saved, and an unfinished compilation would delay the exit.
         ranks.exit_after_stop(result.stopped_by)
@@ -94,6 +95,6 @@ def report(result: "Result") -> int:
         f"\nresults in {path}",
         f"  jaxrl plot {path}",
         f"  jaxrl eval {path}        jaxrl video {path}",
-        f"  jaxrl resume {path} --steps N        to train longer",
+        f"{again} --steps N        to train longer",
     )
     return 0

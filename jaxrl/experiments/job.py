@@ -73,7 +73,7 @@ class Job:
         self.variant.write()
         words = ["train", "--config", str(self.variant.file)]
         if self.variant.record is not None and not self.changes:
-            words = ["resume", str(path)]
+            words = ["resume", str(path), *["--wandb"] * self.variant.run.wandb]
         elif path.exists():  # an earlier run, or one killed before it had its settings
             words.append("--overwrite")
         self.forget_outcome()

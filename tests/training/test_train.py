@@ -526,8 +526,11 @@ def test_weights_and_biases_keeps_an_offline_run(tmp_path, monkeypatch):
     content = log.read_bytes()
     assert b"AverageEpRet" in content
     assert b"steps_per_epoch" in content
-    again = jaxrl_command("resume", tmp_path / "x" / "x_s0", "--steps", 256)
-    assert again.returncode == 0, again.stderr
+    assert "x_s0 --wandb" in done.stdout  # how to resume it
+    for words in (["--steps", 256], ["--steps", 320, "--wandb"]):
+        again = jaxrl_command("resume", tmp_path / "x" / "x_s0", *words)
+        assert again.returncode == 0, again.stderr
+        assert ("nothing is sent" in again.stdout) == ("--wandb" not in words)
     logs = (tmp_path / "x" / "x_s0" / "wandb").glob("offline-run-*/*.wandb")
     assert len({file.name for file in logs}) == 1  # the same run, as W&B sees it
 
