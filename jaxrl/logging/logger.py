@@ -3,8 +3,10 @@
 import csv
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
+
+import numpy as np
 
 from jaxrl.logging.columns import Row, columns_of
 from jaxrl.logging.sinks import Sinks
@@ -33,7 +35,7 @@ class EpochLogger:
         self.names, self.history = names, history
         self.sinks = sinks or Sinks()
         self._spread, self._reduce_stats = spread, reduce_stats
-        self._reserved = frozenset(names) | self._columns(names)
+        self._reserved = frozenset(names) | self._columns([*names, *spread])
         self._stats: dict[str, Stats] = {}
 
     def _columns(self, names: Iterable[str]) -> set[str]:
@@ -46,18 +48,25 @@ class EpochLogger:
         return set(self._stats)
 
     def store_own(self, values: Any) -> None:
-        """Adds a user's metrics, whose names must differ from the library's."""
+        """Adds a user's metrics, whose names must differ from the library's.
+
+        {"eval": {"return": 1}} is the metric eval/return.
+        """
         if not isinstance(values, Mapping):
             raise TypeError(f"on_epoch returns metrics by name or None, got {values!r}")
-        for name, value in values.items():
+        for name, value in _flat(values):
             if fault := fault_in_name(name):
                 raise ValueError(fault)
             if name in self._reserved:
                 raise ValueError(f"{name} is a column of jaxrl's; name yours otherwise")
             try:
+                if np.asarray(value).dtype.kind not in "biufV":
+                    raise TypeError
                 self.store(**{name: value})
             except (TypeError, ValueError):
-                raise ValueError(f"{name} is {value!r}, but must be a number") from None
+                raise ValueError(
+                    f"{name} is {value!r:.80}, but must be a number or an array"
+                ) from None
 
     def store(self, **values: Any) -> None:
         """Adds numbers or arrays of them to the epoch's samples."""
@@ -65,6 +74,11 @@ class EpochLogger:
             self._stats[name] = merge(
                 self._stats.get(name, Stats()), Stats.from_values(value)
             )
+
+    def stats(self, name: str) -> Stats | None:
+        """Of the samples since the last row, over all ranks; None without any."""
+        own = {name: self._stats[name]} if name in self._stats else {}
+        return self._reduce_stats(own).get(name)
 
     def dump(self, step: int) -> Row:
         """Writes the row of this epoch, with None where nothing was stored."""
@@ -98,6 +112,15 @@ class EpochLogger:
 
     def close(self) -> None:
         self.sinks.close()
+
+
+def _flat(values: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
+    """Values by name, those of an inner mapping by `outer/inner`."""
+    for name, value in values.items():
+        if isinstance(name, str) and isinstance(value, Mapping):
+            yield from ((f"{name}/{inner}", x) for inner, x in _flat(value))
+        else:
+            yield name, value
 
 
 def fault_in_name(name: Any) -> str:
