@@ -117,6 +117,26 @@ def load(
     return agent.load(directory, model)
 
 
+def load_model(
+    directory: "str | os.PathLike[str]", name: str = "last", like: typing.Any = None
+) -> typing.Any:
+    """A model that `Logger.save_model` saved: a tree of NumPy arrays.
+
+    Named tuples and dataclasses come back as dicts of their fields; with `like`, the
+    tree is one such as `like`.
+    """
+    from jaxrl.errors import UserError
+    from jaxrl.runs import reading, trees
+
+    record = reading.record(directory)
+    if not record.is_own_loop:
+        raise UserError(
+            f"{record.path} is a run of jaxrl's algorithms; jaxrl.load gives its policy"
+        )
+    tree = trees.load(record.tree_file(name), inside=record.path)
+    return tree if like is None else trees.fill(like, tree)
+
+
 def evaluate_policy(
     policy: typing.Callable[..., typing.Any],
     env: "gymnasium.Env",

@@ -24,7 +24,7 @@ ALLOWED = {
     "policy": {"files", "settings", "spaces"},
     "evaluation": set(),
     "processes": {"errors", "files"},
-    "logging": {"processes"},
+    "logging": {"files", "processes"},
     "parallel": {"errors", "types", "maths", "processes", "logging"},
     "runs": {
         *("errors", "files", "yaml_lines", "types", "settings", "algos", "policy"),
