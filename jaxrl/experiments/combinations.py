@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from jaxrl.errors import UserError
 
 Settings = dict[str, Any]
+LONGEST = 200  # characters of a name; file systems take 255 bytes
 MOST = 10_000  # variants; three settings of a thousand values each would never end
 
 

@@ -12,6 +12,7 @@ import glob
 import io
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ MODEL = "model.json"  # algorithm, environment and step of a model
 CONFIG = "config.yaml"  # the settings of a run
 LOCK = ".lock"  # held by the process that writes the run
 LAST = 5  # epochs over which returns are averaged
+KEPT = re.compile(r"\.kept-\d+$")  # ends the name of what was moved out of the way
 MANIFEST = "manifest.json"  # of a checkpoint, written last
 NEEDED = {"algo": str, "env": str, "exp_name": str, "seed": int, "max_ep_len": int}
 """What every config.yaml has."""
@@ -264,10 +266,13 @@ def named(pattern: str) -> list[Path]:
 
 
 def _runs_under(path: Path) -> list[Path]:
-    """The directories with a config.yaml; what is inside of one is part of it."""
+    """The directories with a config.yaml; what is inside of one is part of it.
+
+    What was moved out of a run's way is found only where it is named itself.
+    """
     found = []
     for directory, inner, names in os.walk(path):
-        inner.sort()
+        inner[:] = sorted(name for name in inner if not KEPT.search(name))
         if CONFIG in (*names, *inner):
             found.append(Path(directory))
             inner.clear()
