@@ -5,7 +5,7 @@ import typing as _typing
 
 if _typing.TYPE_CHECKING:
     from jaxrl import algos
-    from jaxrl.api import evaluate_policy, load, resume, search, train
+    from jaxrl.api import evaluate_policy, load, random_search, resume, search, train
     from jaxrl.experiments.grid import Grid
 
 __version__ = "0.1.0"
@@ -15,6 +15,7 @@ __all__ = [
     "algos",
     "evaluate_policy",
     "load",
+    "random_search",
     "resume",
     "search",
     "train",
