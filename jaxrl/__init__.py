@@ -5,7 +5,15 @@ import typing as _typing
 
 if _typing.TYPE_CHECKING:
     from jaxrl import algos
-    from jaxrl.api import evaluate_policy, load, load_model, resume, search, train
+    from jaxrl.api import (
+        evaluate_policy,
+        load,
+        load_model,
+        random_search,
+        resume,
+        search,
+        train,
+    )
     from jaxrl.experiments.grid import Grid
     from jaxrl.runs.logger import Logger
 
@@ -18,6 +26,7 @@ __all__ = [
     "evaluate_policy",
     "load",
     "load_model",
+    "random_search",
     "resume",
     "search",
     "train",

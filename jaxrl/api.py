@@ -14,6 +14,7 @@ if typing.TYPE_CHECKING:
 
     import gymnasium
 
+    from jaxrl.experiments.random_search import BestSettings
     from jaxrl.experiments.search import SearchResult
     from jaxrl.policy import Policy
     from jaxrl.training.session import Result
@@ -102,6 +103,30 @@ def search(
         storage=storage,
     )
     return searching.run(asked, runner.Options(out=out, jobs=jobs, screen=screen))
+
+
+@about_arguments()
+def random_search(
+    param_space: Mapping[str, typing.Any],
+    n_trials: int,
+    evaluation_fn: typing.Callable[[dict[str, typing.Any]], typing.Any],
+    seed: int = 0,
+    *,
+    screen: bool = True,
+) -> "BestSettings":
+    """Calls `evaluation_fn(params)` with `n_trials` draws; returns the best settings.
+
+    `param_space` has a function without arguments for each setting that is drawn, as
+    in {"lr": lambda: loguniform(1e-5, 1e-2)} with `jaxrl.sampling`'s `loguniform`,
+    `uniform`, `randint` or `choice`, or your own with `random` or `numpy.random`; any
+    other value is a constant. `evaluation_fn` returns a number, of which higher is
+    better, or what `jaxrl.train` returns, which counts by the mean return of its last
+    five epochs. A trial that fails, or returns NaN, is reported and does not end the
+    search. The result is a dict with `.params`, `.value` and `.trials`.
+    """
+    from jaxrl.experiments import random_search
+
+    return random_search.run(param_space, n_trials, evaluation_fn, seed, screen)
 
 
 def load(

@@ -16,6 +16,7 @@ ALLOWED = {
     "yaml_lines": {"errors", "files"},
     "settings": {"yaml_lines"},
     "spaces": set(),
+    "sampling": {"errors"},
     "types": {"settings", "spaces"},
     "checks": {"types", "settings"},
     "maths": {"types", "settings", "policy"},
@@ -39,7 +40,7 @@ ALLOWED = {
         *("evaluation", "processes", "logging", "parallel", "runs"),
     },
     "experiments": {
-        *("errors", "files", "yaml_lines", "settings", "algos", "envs"),
+        *("errors", "files", "yaml_lines", "settings", "sampling", "algos", "envs"),
         *("processes", "logging", "runs", "training"),
     },
     "cli": {

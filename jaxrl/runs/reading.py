@@ -9,6 +9,7 @@ import functools
 import glob
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ LOCK = ".lock"  # held by the process that writes the run
 TREE = "tree.npz"  # a model of a user's own loop
 LOGGER = "jaxrl.Logger"  # in `logged_by` of a config.yaml that it wrote
 LAST = 5  # epochs over which returns are averaged
+KEPT = re.compile(r"\.kept-\d+$")  # ends the name of what was moved out of the way
 MANIFEST = "manifest.json"  # of a checkpoint, written last
 OWN_LOOP = {"exp_name": str, "seed": int}
 NEEDED = {"algo": str, "env": str, **OWN_LOOP, "max_ep_len": int}
@@ -285,10 +287,13 @@ def named(pattern: str) -> list[Path]:
 
 
 def _runs_under(path: Path) -> list[Path]:
-    """The directories with a config.yaml; what is inside of one is part of it."""
+    """The directories with a config.yaml; what is inside of one is part of it.
+
+    What was moved out of a run's way is found only where it is named itself.
+    """
     found = []
     for directory, inner, names in os.walk(path):
-        inner.sort()
+        inner[:] = sorted(name for name in inner if not KEPT.search(name))
         if CONFIG in (*names, *inner):
             found.append(Path(directory))
             inner.clear()
