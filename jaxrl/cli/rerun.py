@@ -24,7 +24,8 @@ def main(arguments: list[str]) -> int:
         changes["exp_name"] = f"{run.exp_name}-rerun"
         run = directory.read(text, **changes)
     if count := running.ranks_to_start(run.num_procs):
-        return running.launched(["rerun", *arguments], count, threads)
+        path = directory.run_path(run)
+        return running.launched(["rerun", *arguments], path, count, threads)
     for note in directory.notes_on_wandb(text, "wandb" in changes):
         if ranks.prints():
             stdout.say(f"note: {note}")

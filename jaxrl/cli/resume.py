@@ -9,7 +9,7 @@ def main(arguments: list[str]) -> int:
     record = reading.record(given.dir)
     threads = running.fix_threads(record)
     if ranks := running.ranks_to_start(record.num_procs):
-        return running.launched(["resume", *arguments], ranks, threads)
+        return running.launched(["resume", *arguments], record.path, ranks, threads)
     running.cache_compilations()
     from jaxrl.training import train
 

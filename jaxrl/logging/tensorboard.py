@@ -7,6 +7,7 @@ writer does so in a thread, which a full disk ends with a traceback.
 import contextlib
 import itertools
 import math
+import re
 import socket
 import struct
 import time
@@ -56,11 +57,16 @@ class TensorBoard:
 
     def write(self, row: Row, step: int) -> None:
         from tensorboardX.proto.event_pb2 import Event
-        from tensorboardX.summary import scalar
+        from tensorboardX.proto.summary_pb2 import Summary
 
-        known = {name: value for name, value in row.items() if value is not None}
-        scalars = [scalar(name, value) for name, value in known.items()]
-        self._append([Event(step=step, summary=summary) for summary in scalars])
+        # Not by tensorboardX's `scalar`, which prints a warning for every NaN.
+        values = [
+            Summary.Value(tag=_tag(name), simple_value=float(value))
+            for name, value in row.items()
+            if value is not None
+        ]
+        events = [Event(step=step, summary=Summary(value=[one])) for one in values]
+        self._append(events)
 
     def write_video(self, gif: bytes, step: int) -> None:
         """Shows a GIF among the images; videos would need moviepy to encode them."""
@@ -88,6 +94,11 @@ def _new_file(directory: Path, name: str) -> FileIO:
             file = directory / f"events.out.tfevents.{second}.{name}"
             return file.open("xb", buffering=0)
     raise AssertionError
+
+
+def _tag(name: str) -> str:
+    """Without the characters that TensorBoard does not take; `/` makes groups."""
+    return re.sub(r"[^-/\w.]", "_", name).lstrip("/")
 
 
 def _record(data: bytes) -> bytes:

@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxrl.files import write_atomically
 from jaxrl.logging.columns import columns, return_columns
-from jaxrl.logging.logger import Logger, parse_rows
+from jaxrl.logging.logger import EpochLogger, parse_rows
 from jaxrl.logging.sinks import Sinks
 from jaxrl.logging.terminal import Terminal
 from jaxrl.parallel import mpi
@@ -28,7 +28,7 @@ from jaxrl.types import EnvSpec, OnPolicy
 
 def open_outputs(
     setup: Setup, path: Path, saved: Saved | None, screen: bool
-) -> tuple[Logger, "Saver"]:
+) -> tuple[EpochLogger, "Saver"]:
     """Opens all that a run writes, from the step where it starts or resumes."""
     run, step = setup.run, setup.progress.env_steps
     saver, sinks = Saver(run, path), Sinks()
@@ -50,7 +50,7 @@ def open_outputs(
     metrics = setup.learner.metrics
     names = columns(metrics, dimensions, run.data.num_test_episodes)
     history = parse_rows(saved.progress if saved else "")
-    return Logger(*names, history, mpi.reduce_stats, sinks), saver
+    return EpochLogger(*names, history, mpi.reduce_stats, sinks), saver
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+import re
 import shutil
 import string
 from pathlib import Path
@@ -105,19 +106,22 @@ def test_most_typos_of_one_letter_get_the_right_suggestion(
         if wrong in (*known, "env", "config", "preset", "help"):
             continue
         words = ["train", algo, "--env", "Pendulum-v1", f"--{wrong}", "1"]
-        right += f"did you mean {name!r}?" in refused(words, tmp_path, capsys)
+        right += f"mean {name!r}" in refused(words, tmp_path, capsys)
         total += 1
     assert right / total >= 0.95, right / total
 
 
+NAMED = re.compile("'(.*?)'").findall
+
+
 def test_a_suggestion_is_a_name_that_has_the_word_in_it_and_nothing_far_off():
     ppo, vpg = spec.known_settings("ppo"), spec.known_settings("vpg")
-    assert suggestion("lr", ppo) == "; did you mean 'pi_lr' or 'vf_lr'?"
-    assert suggestion("lr_decya", ppo) == "; did you mean 'lr_decay'?"
-    assert suggestion("clip", ppo) == "; did you mean 'clip_ratio'?"
+    assert NAMED(suggestion("lr", ppo)) == ["pi_lr", "vf_lr"]
+    assert NAMED(suggestion("lr_decya", ppo)) == ["lr_decay"]
+    assert NAMED(suggestion("clip", ppo)) == ["clip_ratio"]
     assert suggestion("clip_ratio", vpg) == ""
     assert suggestion("Foo-v1", ["Acrobot-v1"]) == ""
-    assert suggestion("--jbos", ["--jobs", "--out"]) == "; did you mean '--jobs'?"
+    assert NAMED(suggestion("--jbos", ["--jobs", "--out"])) == ["--jobs"]
     assert suggestion("", ppo) == suggestion("--", ppo) == ""
 
 
