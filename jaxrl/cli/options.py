@@ -7,6 +7,7 @@ from typing import Any
 from jaxrl.cli import flags, setting_flags
 from jaxrl.cli.flags import Parser
 from jaxrl.cli.setting_flags import DURATION, add_jobs, add_verbose
+from jaxrl.runs.spec import MODELS
 
 Adder = Callable[[Parser], Any]
 
@@ -62,9 +63,9 @@ RUN = _option("dir", metavar="DIR", help="directory of a run")
 MODEL = _option(
     "--model",
     type=flags.model,
-    metavar="MODEL",
+    metavar="|".join((*MODELS, "STEP")),
     default="last",
-    help="which of its models: last, best (highest return) or a step [last]",
+    help="which of its models; the best has the highest return [last]",
 )
 MAX_LEN = _number("maximum steps per episode", "--max_len")
 SEED = _number("seed of the episodes", "--seed", default=0)

@@ -11,7 +11,7 @@ from jaxrl.logging.console import terminal
 from jaxrl.processes import mpirun, ranks
 from jaxrl.processes.signals import StopRequest
 from jaxrl.processes.threads import physical_cores
-from jaxrl.runs import status
+from jaxrl.runs import reading, status
 from jaxrl.runs.reading import Record
 from jaxrl.runs.status import Status
 
@@ -82,18 +82,34 @@ def cache_compilations() -> None:
 def report(result: "Result") -> int:
     """Prints where the run is and what to do with it; the exit code."""
     path = shlex.quote(str(result.directory))
+    here = _import_path(str(reading.record(result.directory).config["env"]))
     if result.stopped_by:
         outcome.record(Status.from_signal(result.stopped_by))
         stdout.say(
             f"\nstopped by {result.stopped_by.name} and saved; continue with",
-            f"  jaxrl resume {path}",
+            f"  {here}jaxrl resume {path}",
         )
         # All is saved, and an unfinished compilation would delay the exit.
         ranks.exit_after_stop(result.stopped_by)
     stdout.say(
         f"\nresults in {path}",
         f"  jaxrl plot {path}",
-        f"  jaxrl eval {path}        jaxrl video {path}",
-        f"  jaxrl resume {path} --steps N        to train longer",
+        f"  {here}jaxrl eval {path}        {here}jaxrl video {path}",
+        f"  {here}jaxrl resume {path} --steps N        to train longer",
     )
     return 0
+
+
+def _import_path(env: str) -> str:
+    """What a command needs before it to import an environment from this directory.
+
+    `train` imports it because its flag names it. Later commands read the name in a
+    file, which may be a stranger's.
+    """
+    module = env.rpartition(":")[0].partition(".")[0]
+    if not module or not (Path(f"{module}.py").exists() or Path(module).is_dir()):
+        return ""
+    given = os.environ.get("PYTHONPATH", "")
+    if any(Path(path).resolve() == Path.cwd() for path in given.split(":") if path):
+        return ""
+    return "PYTHONPATH=.:$PYTHONPATH " if given else "PYTHONPATH=. "
