@@ -191,7 +191,7 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
     "plot": (
         "PATH... [-y COLUMN ...] [-o FILE] [--show] ...",
         "Draws learning curves: runs of one name are averaged, with a band around "
-        "them; environments and columns have panels of their own.",
+        "them; each environment and column has its own panel.",
         [_paths("+", RUNS), _add_plot],
     ),
     "report": (

@@ -98,14 +98,14 @@ def _references(panels: list[Panel], view: View) -> list[list[Curve]]:
 
 
 def _note_absent(runs: list[Record]) -> None:
-    """What the picture leaves out."""
+    """Says on stderr which runs are not drawn."""
     for why, members in selection.group_by(runs, selection.why_empty).items():
         names = ", ".join(run.name for run in members)
         print(f"jaxrl: skipped {names}: {why}", file=sys.stderr)
 
 
 def _note_mixed(mixed: dict[str, list[str]]) -> None:
-    """Which curves are means of returns that are not comparable."""
+    """Says on stderr which curves average over several environments."""
     for label, envs in mixed.items():
         print(
             f"jaxrl: {label} averages over {', '.join(envs)}; --facet env separates "
@@ -115,7 +115,7 @@ def _note_mixed(mixed: dict[str, list[str]]) -> None:
 
 
 def _note_cut(panels: list[Panel]) -> None:
-    """Which curves could be longer."""
+    """Says on stderr which curves end with their shortest run."""
     cut = [c for panel in panels for c in panel.curves if c.x[-1] < c.latest]
     for label in dict.fromkeys(curve.label for curve in cut):
         print(

@@ -152,7 +152,7 @@ def _add_setting(
 def _add(group: Any, name: str, kind: str, text: str, nargs: str | None = None) -> None:
     """A flag that is absent where it is not given; of several values, a list of lists.
 
-    One given twice can then be told from one with two values.
+    One given twice then differs from one with two values.
     """
     options: dict[str, Any] = {"metavar": kind, "help": text, "nargs": nargs}
     options |= {"const": flags.ON} if nargs == "?" else {}

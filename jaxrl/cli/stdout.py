@@ -53,6 +53,6 @@ def complain(error: OSError) -> None:
 
 
 def discard() -> None:
-    """Lets what is still printed vanish, which Python would report at its exit."""
+    """Discards further output, of which Python would complain at its exit."""
     with contextlib.suppress(OSError, AttributeError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

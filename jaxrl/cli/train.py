@@ -74,7 +74,7 @@ def _read(path: str) -> yaml_lines.Document:
 def _check_file(
     path: str, document: yaml_lines.Document, algo: str, in_line: Mapping[str, Any]
 ) -> None:
-    """Refuses a file with mistakes, each with its line; what flags replace is none."""
+    """Refuses a file with mistakes, each with its line; flags replace its settings."""
     mistakes = Mistakes(document.lines, document.mistakes)
     for key, value in document.data.items():
         if (name := _underscored(key)) not in in_line:

@@ -220,11 +220,6 @@ def _missing(config: Any) -> list[str]:
     ]
 
 
-def find(patterns: Iterable[str]) -> list[Record]:
-    """The runs at or under the directories that paths and globs name, each once."""
-    return [record(path) for path in directories(patterns)]
-
-
 def readable(paths: Iterable[Path]) -> tuple[list[Record], dict[Path, str]]:
     """The runs in directories, and what is wrong with those that are damaged."""
     runs, damages = [], {}

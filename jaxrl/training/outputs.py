@@ -110,7 +110,7 @@ class Saver:
         first: int,
         capacity: int,
     ) -> None:
-        """Starts to; `rows` of the replay buffer are those inserted from `first` on."""
+        """Starts to save; `rows` of the replay buffer were inserted from `first` on."""
         if not self._writer:
             return
         assert sinks.csv
