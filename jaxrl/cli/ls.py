@@ -88,7 +88,8 @@ def _widths(rows: list[list[str]]) -> list[int]:
 
 
 def _row(one: Overview) -> list[str]:
-    steps = f"{one.steps}/{one.total_steps}" if one.total_steps else ""
+    steps = str(one.steps or "")
+    steps = f"{one.steps}/{one.total_steps}" if one.total_steps else steps
     returns = ["" if x is None else f"{x:.1f}" for x in (one.last, one.last5, one.best)]
     age, size = _age(one.age), _size(one.size)
     return [printable(one.run), one.state, steps, *returns, age, size]

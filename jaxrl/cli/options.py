@@ -161,12 +161,13 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
         [_add_search],
     ),
     "resume": (
-        "DIR [--steps N]",
+        "DIR [--steps N] [--wandb]",
         "Continues a run from its last checkpoint, with the same results as if it had "
         "never stopped.",
         [
             RUN,
             _number("total steps of the run, to train longer than planned", "--steps"),
+            _switch("--wandb", "also log to Weights & Biases; not as config.yaml asks"),
             add_verbose,
         ],
     ),

@@ -1,4 +1,4 @@
-"""`jaxrl resume DIR [--steps N]`."""
+"""`jaxrl resume DIR [--steps N] [--wandb]`."""
 
 from jaxrl.cli import options, running
 from jaxrl.runs import reading
@@ -13,4 +13,5 @@ def main(arguments: list[str]) -> int:
     running.cache_compilations()
     from jaxrl.training import train
 
-    return running.report(train.resume(record.path, given.steps))
+    result = train.resume(record.path, given.steps, wandb=given.wandb)
+    return running.report(result, record.config["env"], given.wandb)

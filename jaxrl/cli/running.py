@@ -11,7 +11,7 @@ from jaxrl.logging.console import terminal
 from jaxrl.processes import mpirun, ranks
 from jaxrl.processes.signals import StopRequest
 from jaxrl.processes.threads import physical_cores
-from jaxrl.runs import reading, status
+from jaxrl.runs import status
 from jaxrl.runs.reading import Record
 from jaxrl.runs.status import Status
 
@@ -79,15 +79,16 @@ def cache_compilations() -> None:
     compilations.keep()
 
 
-def report(result: "Result") -> int:
+def report(result: "Result", env: str, wandb: bool) -> int:
     """Prints where the run is and what to do with it; the exit code."""
     path = shlex.quote(str(result.directory))
-    here = _import_path(str(reading.record(result.directory).config["env"]))
+    here = _import_path(env)
+    again = f"  {here}jaxrl resume {path}{' --wandb' if wandb else ''}"
     if result.stopped_by:
         outcome.record(Status.from_signal(result.stopped_by))
         stdout.say(
             f"\nstopped by {result.stopped_by.name} and saved; continue with",
-            f"  {here}jaxrl resume {path}",
+            again,
         )
         # All is saved, and an unfinished compilation would delay the exit.
         ranks.exit_after_stop(result.stopped_by)
@@ -95,7 +96,7 @@ def report(result: "Result") -> int:
         f"\nresults in {path}",
         f"  jaxrl plot {path}",
         f"  {here}jaxrl eval {path}        {here}jaxrl video {path}",
-        f"  {here}jaxrl resume {path} --steps N        to train longer",
+        f"{again} --steps N        to train longer",
     )
     return 0
 
@@ -110,6 +111,7 @@ def _import_path(env: str) -> str:
     if not module or not (Path(f"{module}.py").exists() or Path(module).is_dir()):
         return ""
     given = os.environ.get("PYTHONPATH", "")
-    if any(Path(path).resolve() == Path.cwd() for path in given.split(":") if path):
+    if os.getcwd() in given.split(os.pathsep):
         return ""
-    return "PYTHONPATH=.:$PYTHONPATH " if given else "PYTHONPATH=. "
+    # A "." may have been set for this command only.
+    return "PYTHONPATH=. " if given in ("", ".") else "PYTHONPATH=.:$PYTHONPATH "

@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     running.cache_compilations()
     from jaxrl.training import train  # after the settings proved right: it is slow
 
-    return running.report(train.train(run))
+    return running.report(train.train(run), run.env, run.wandb)
 
 
 def _algorithm(words: list[str], in_file: str, document: yaml_lines.Document) -> str:

@@ -14,6 +14,7 @@ from jaxrl.errors import UserError
 Settings = dict[str, Any]
 LONG = 10  # characters of a number that is shortened in names
 DIGITS = 6  # of a shortened one, if enough
+LONGEST = 200  # characters of a name; file systems take 255 bytes
 MOST = 10_000  # variants; three settings of a thousand values each would never end
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from jaxrl.errors import UserError
+from jaxrl.experiments.function_variant import FunctionVariant
 from jaxrl.experiments.job import Job, State, Stop
 from jaxrl.experiments.live_table import LiveTable
 from jaxrl.experiments.variant import Variant
@@ -86,7 +87,7 @@ class Source(Protocol):
 
 def run(
     name: str,
-    variants: Sequence[Variant],
+    variants: Sequence[Variant | FunctionVariant],
     options: Options,
     source: Source | None = None,
     expected: int = 0,
@@ -98,7 +99,7 @@ def run(
 
 @contextlib.contextmanager
 def claimed(
-    name: str, variants: Sequence[Variant], options: Options
+    name: str, variants: Sequence[Variant | FunctionVariant], options: Options
 ) -> Iterator[list[Job]]:
     """Locks a grid, so that one process runs it; refuses runs with other settings."""
     with directory.locked(Path(options.out) / name):

@@ -30,6 +30,8 @@ def columns(path: Path, run: Path) -> dict[str, np.ndarray]:
         ) from None
     if found and not np.all(np.abs(found.get(STEPS, np.inf)) < 1e18):
         raise UserError(f"{path} is damaged: it has no numbers of steps, {STEPS}")
+    if found and not np.all(np.diff(found[STEPS]) > 0):
+        raise UserError(f"{path} is damaged: its steps, {STEPS}, do not increase")
     return found
 
 

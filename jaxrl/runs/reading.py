@@ -9,6 +9,7 @@ import functools
 import glob
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,14 @@ from jaxrl.yaml_lines import parsed
 MODEL = "model.json"  # algorithm, environment and step of a model
 CONFIG = "config.yaml"  # the settings of a run
 LOCK = ".lock"  # held by the process that writes the run
+TREE = "tree.npz"  # a model of a user's own loop
+LOGGER = "jaxrl.Logger"  # in `logged_by` of a config.yaml that it wrote
 LAST = 5  # epochs over which returns are averaged
+KEPT = re.compile(r"\.kept-\d+$")  # ends the name of what was moved out of the way
 MANIFEST = "manifest.json"  # of a checkpoint, written last
-NEEDED = {"algo": str, "env": str, "exp_name": str, "seed": int, "max_ep_len": int}
-"""What every config.yaml has."""
+OWN_LOOP = {"exp_name": str, "seed": int}
+NEEDED = {"algo": str, "env": str, **OWN_LOOP, "max_ep_len": int}
+"""What every config.yaml has; that of a user's own loop, less."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +50,11 @@ class Record:
     def name(self) -> str:
         return self.path.resolve().name
 
+    @property
+    def is_own_loop(self) -> bool:
+        """Whether jaxrl.Logger wrote it, and not one of jaxrl's algorithms."""
+        return self.config.get("logged_by") == LOGGER
+
     def setting(self, name: str) -> Any:
         """Of the run, its data or its algorithm; None where there is none so named."""
         return self.config.get(name, self.config["settings"].get(name))
@@ -56,7 +66,9 @@ class Record:
 
     @property
     def total_steps(self) -> int:
-        """Environment steps of the whole run."""
+        """Environment steps of the whole run; 0 if nobody knows."""
+        if self.is_own_loop:
+            return 0
         known = map(self.setting, ("steps", "steps_per_epoch", "epochs"))
         steps, per_epoch, epochs = (x if type(x) is int and x > 0 else 0 for x in known)
         # Only off-policy data has a replay buffer.
@@ -101,6 +113,11 @@ class Record:
 
     def policy(self, model: str | int) -> Policy:
         """The policy of the last or best model, or that of a step."""
+        if self.is_own_loop:
+            raise UserError(
+                f"{self.path} was logged by {LOGGER}, so it has no policy of jaxrl; "
+                "jaxrl.load_model loads its models"
+            )
         path = self._model(model) / "policy.npz"
         try:
             return Policy.load(path, inside=self.path)
@@ -123,6 +140,14 @@ class Record:
         raise UserError(
             f"{self.path} has no model {model!r}; it has {', '.join(map(str, models))}"
         )
+
+    def tree_file(self, name: str) -> Path:
+        """Where the model of a user's own loop is."""
+        found = {file.parent.name: file for file in self.path.glob(f"models/*/{TREE}")}
+        if name in found:
+            return found[name]
+        has = f"it has {', '.join(sorted(found))}" if found else "it has none"
+        raise UserError(f"{self.path} has no model {name!r}; {has}")
 
     def _models(self) -> dict[str | int, Path]:
         """By name where they have one, and all by their steps, in order."""
@@ -196,7 +221,7 @@ def record(directory: str | os.PathLike[str]) -> Record:
     config = yaml_in(file, inside=path)
     if missing := _missing(config):
         raise UserError(f"{file} is damaged; missing or invalid: {', '.join(missing)}")
-    return Record(path, config)
+    return Record(path, {"algo": "", "env": ""} | config)
 
 
 def yaml_in(file: Path, inside: Path | None = None) -> Any:
@@ -213,9 +238,10 @@ def _missing(config: Any) -> list[str]:
     own = config if isinstance(config, dict) else {}
     settings = own.get("settings")
     known = own | settings if isinstance(settings, dict) else {}
+    needed = OWN_LOOP if own.get("logged_by") == LOGGER else NEEDED
     return [
         name
-        for name, kind in NEEDED.items()
+        for name, kind in needed.items()
         if type(known.get(name)) is not kind or known[name] == ""
     ]
 
@@ -256,10 +282,13 @@ def named(pattern: str) -> list[Path]:
 
 
 def _runs_under(path: Path) -> list[Path]:
-    """The directories with a config.yaml; what is inside of one is part of it."""
+    """The directories with a config.yaml; what is inside of one is part of it.
+
+    What was moved out of a run's way is found only where it is named itself.
+    """
     found = []
     for directory, inner, names in os.walk(path):
-        inner.sort()
+        inner[:] = sorted(name for name in inner if not KEPT.search(name))
         if CONFIG in (*names, *inner):
             found.append(Path(directory))
             inner.clear()

@@ -172,7 +172,7 @@ class Attempt:
 
     def end(self, outcome: Status) -> None:
         """Notes how it ended, at the step that it has reached."""
-        if self._writes:
+        if self._writes or outcome.state == "failed":
             self._note(outcome)
 
     def _note(self, outcome: Status) -> None:

@@ -209,6 +209,20 @@ def test_rerunning_a_grid_skips_finished_runs_and_resumes_interrupted_ones(tmp_p
     assert reading.record(other.finished[0]).setting("gamma") == 0.9
 
 
+def test_a_grid_resumes_with_weights_and_biases_where_it_asks_for_it(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    grid = tiny("g", seed=0, wandb=True)
+    (path,) = grid.run(jobs=1, **QUIET).finished
+    newest = reading.saved_checkpoints(path)[-1]
+    (path / "checkpoints" / str(newest) / reading.MANIFEST).unlink()
+    status.update(path, state="running")  # it was killed before its end
+    grid.run(jobs=1, **QUIET)
+    assert reading.record(path).config["wandb"]
+    assert len(list(path.glob("wandb/offline-run-*"))) == 2
+
+
 def test_a_grid_rerun_after_ctrl_c_ends_as_if_undisturbed(tmp_path):
     undisturbed = tiny("a", epochs=40).run(**QUIET).finished[0]
     words = in_a_line("b", seed=[0, 1], epochs=40)

@@ -16,7 +16,7 @@ from small_runs import train
 from jaxrl.algos import NAMES
 from jaxrl.cli.main import main
 from jaxrl.errors import suggestion
-from jaxrl.runs import checkpoint, spec
+from jaxrl.runs import arrays, checkpoint, spec
 from jaxrl.settings import values
 from jaxrl.training import loop
 from jaxrl.training.learner import Learner
@@ -258,6 +258,40 @@ def test_a_strangers_checkpoint_ends_in_a_sentence(finished, tmp_path, capsys):
         assert code in (0, 2), shown.err
         assert "Traceback" not in shown.err
         shutil.rmtree(path)
+
+
+def test_damaged_arrays_with_right_checksums_end_in_a_sentence(
+    finished, tmp_path, capfd
+):
+    rng = random.Random(4)
+    for trial in range(40):  # threads of orbax printed in about half of the tries
+        path = tmp_path / str(trial)
+        shutil.copytree(finished, path)
+        for file in sorted(path.glob("checkpoints/*/arrays/**/*")):
+            if file.is_file() and ("d" in file.parts[-2:] or trial % 4 == 0):
+                data = file.read_bytes()
+                file.write_bytes(rng.choice([rng.randbytes(len(data)), data[:-9], b""]))
+        resummed(path)
+        assert main(["resume", str(path)]) == 2
+        shown = capfd.readouterr()
+        assert "damaged: its arrays cannot be read" in shown.err
+        assert len(shown.err.splitlines()) == 1, shown.err
+        shutil.rmtree(path)
+
+
+def test_a_part_of_an_array_cannot_be_larger_than_memory(tmp_path):
+    import tensorstore
+
+    places = {"places": [["float32", 0, [1]]], "content": {"array": 0}}
+    base = {"driver": "file", "path": f"{tmp_path}/"}
+    spec = {
+        "driver": "zarr",
+        "kvstore": {"driver": "ocdbt", "base": base, "path": "float32/"},
+        "metadata": {"chunks": [10**12], "dtype": "<f4", "shape": [1]},
+    }
+    tensorstore.open(spec, create=True).result()
+    with pytest.raises(arrays.Mismatch, match="bytes"):
+        arrays.load(tmp_path, places)
 
 
 def test_a_strangers_configuration_ends_in_a_sentence(
