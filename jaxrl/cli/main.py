@@ -51,8 +51,8 @@ def main(argv: list[str] | None = None) -> int:
         try:
             code = _main(arguments)
             return stdout.finish(code, is_training=_is_training(arguments))
-        except KeyboardInterrupt:
-            return interrupt.CODE
+        except KeyboardInterrupt as error:
+            return interrupt.exit_code(error)
 
 
 def _is_training(arguments: list[str]) -> bool:
@@ -117,7 +117,7 @@ def _sentence(command: str, error: BaseException, ended: Status) -> str:
     if isinstance(error, OSError | FloatingPointError):
         return f"failed: {ended.reason}"
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted"
+        return interrupt.message(interrupt.exit_code(error) - 128)
     one_of_several = isinstance(error, SystemExit) and ranks.size() > 1
     return ended.reason if one_of_several else ""
 
