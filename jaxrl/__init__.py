@@ -4,30 +4,36 @@ import importlib as _importlib
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
-    from jaxrl import algos
+    from jaxrl import algos, callbacks
     from jaxrl.api import evaluate_policy, load, resume, search, train
+    from jaxrl.callbacks import STOP
     from jaxrl.experiments.grid import Grid
 
 __version__ = "0.1.0"
 __all__ = [
+    "STOP",
     "Grid",
     "__version__",
     "algos",
+    "callbacks",
     "evaluate_policy",
     "load",
     "resume",
     "search",
     "train",
 ]
-_MODULES = dict.fromkeys(__all__, "jaxrl.api") | {"Grid": "jaxrl.experiments.grid"}
+_MODULES = dict.fromkeys(__all__, "jaxrl.api") | {
+    "Grid": "jaxrl.experiments.grid",
+    "STOP": "jaxrl.callbacks",
+}
 
 
 def __getattr__(name: str) -> _typing.Any:
     """Imports a public name when it is first used, so that `import jaxrl` is cheap."""
     if name not in __all__:
         raise AttributeError(f"module 'jaxrl' has no attribute {name!r}")
-    if name == "algos":
-        return _importlib.import_module("jaxrl.algos")
+    if name in ("algos", "callbacks"):
+        return _importlib.import_module(f"jaxrl.{name}")
     return getattr(_importlib.import_module(_MODULES[name]), name)
 
 

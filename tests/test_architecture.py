@@ -25,6 +25,7 @@ ALLOWED = {
     "evaluation": set(),
     "processes": {"errors", "files"},
     "logging": {"processes"},
+    "callbacks": {"errors", "logging"},  # what a user may import
     "parallel": {"errors", "types", "maths", "processes", "logging"},
     "runs": {
         *("errors", "files", "yaml_lines", "types", "settings", "algos", "policy"),
@@ -36,7 +37,7 @@ ALLOWED = {
     },
     "training": {
         *("errors", "files", "types", "checks", "maths", "algos", "envs", "policy"),
-        *("evaluation", "processes", "logging", "parallel", "runs"),
+        *("evaluation", "processes", "logging", "parallel", "runs", "callbacks"),
     },
     "experiments": {
         *("errors", "files", "yaml_lines", "settings", "algos", "envs"),

@@ -11,6 +11,7 @@ import functools
 import glob
 import io
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -35,6 +36,8 @@ LAST = 5  # epochs over which returns are averaged
 MANIFEST = "manifest.json"  # of a checkpoint, written last
 NEEDED = {"algo": str, "env": str, "exp_name": str, "seed": int, "max_ep_len": int}
 """What every config.yaml has."""
+LATER = {"num_procs": 1, "stop_return": math.inf, "stop_without_improvement": 0}
+"""Settings of a run, with their defaults, on which its results depend too."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +98,10 @@ class Record:
         """Whether all steps are saved."""
         if known and known.state == "finished" and known.step >= self.total_steps:
             return True
+        # A callback finished it, and it was not made longer since.
+        same_end = known is not None and known.total_steps == self.total_steps
+        if known and known.state == "finished" and known.stopped_by and same_end:
+            return True
         # It may have been killed before it wrote so. The rows in its own progress.csv
         # may be newer than the last checkpoint, and are then repeated.
         checkpoints = self.path / "checkpoints"
@@ -149,7 +156,9 @@ def determining(config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings in a config.yaml on which a run's results depend."""
     own = ("algo", "env", "seed", "steps", "env_kwargs")
     known = {name: config.get(name) for name in own}
-    return known | {"num_procs": config.get("num_procs", 1)} | config["settings"]
+    # Runs of earlier versions lack some.
+    known |= {name: config.get(name, usual) for name, usual in LATER.items()}
+    return known | config["settings"]
 
 
 def returns(progress: Mapping[str, np.ndarray]) -> np.ndarray:
