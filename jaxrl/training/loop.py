@@ -7,6 +7,7 @@ Several ranks take every step together.
 """
 
 import dataclasses
+import fractions
 import math
 import time
 from collections.abc import Sequence
@@ -185,9 +186,8 @@ def _steps_between_updates(setup: Setup) -> int:
     data, share = setup.run.data, setup.share
     if isinstance(data, OnPolicy):
         return data.steps_per_epoch
-    return math.ceil(
-        max(share.round_steps, share.round_steps / share.updates_per_round)
-    )
+    low = min(share.updates_per_round, fractions.Fraction(1))
+    return math.ceil(share.round_steps / float(low))
 
 
 def next_batch(setup: Setup) -> Any:

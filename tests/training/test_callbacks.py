@@ -1,5 +1,6 @@
 """Callbacks: what they are given, what they may return, and how they are resumed."""
 
+import contextlib
 import json
 import sys
 
@@ -151,10 +152,8 @@ def test_resume_stops_at_the_same_epoch(tmp_path, monkeypatch, happens):
     for step in 96, 192:
         out = tmp_path / str(step)
         at_step(monkeypatch, step, happens)
-        try:
+        with contextlib.suppress(Killed):
             run(out, [StopAt(7)], "vpg", **settings)
-        except Killed:
-            pass
         callback = StopAt(7)
         resumed = jaxrl.resume(run_of(out), screen=False, callbacks=[callback])
         assert_same(whole, resumed)
@@ -242,7 +241,7 @@ def test_a_state_that_cannot_be_saved_is_named(tmp_path):
         def state(self):
             return {"a": object()}
 
-    with pytest.raises(CallbackFailed, match="Odd.state.*cannot be saved"):
+    with pytest.raises(CallbackFailed, match=r"Odd.state.*cannot be saved"):
         run(tmp_path, [Odd(9)])
 
 
@@ -251,7 +250,7 @@ def test_wrong_metrics_name_the_callback(tmp_path):
         def on_epoch(self, context):
             return 3
 
-    with pytest.raises(CallbackFailed, match="Wrong.on_epoch.*got 3"):
+    with pytest.raises(CallbackFailed, match=r"Wrong.on_epoch.*got 3"):
         run(tmp_path, [Wrong()])
 
 
