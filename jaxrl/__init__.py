@@ -5,25 +5,38 @@ import typing as _typing
 
 if _typing.TYPE_CHECKING:
     from jaxrl import algos, callbacks
-    from jaxrl.api import evaluate_policy, load, resume, search, train
+    from jaxrl.api import (
+        evaluate_policy,
+        load,
+        load_model,
+        random_search,
+        resume,
+        search,
+        train,
+    )
     from jaxrl.callbacks import STOP
     from jaxrl.experiments.grid import Grid
+    from jaxrl.runs.logger import Logger
 
 __version__ = "0.1.0"
 __all__ = [
     "STOP",
     "Grid",
+    "Logger",
     "__version__",
     "algos",
     "callbacks",
     "evaluate_policy",
     "load",
+    "load_model",
+    "random_search",
     "resume",
     "search",
     "train",
 ]
 _MODULES = dict.fromkeys(__all__, "jaxrl.api") | {
     "Grid": "jaxrl.experiments.grid",
+    "Logger": "jaxrl.runs.logger",
     "STOP": "jaxrl.callbacks",
 }
 

@@ -20,7 +20,7 @@ from jaxrl.callbacks import Context
 from jaxrl.envs.gym import Stepped
 from jaxrl.evaluation import SelfResetting, play
 from jaxrl.logging.columns import RETURNS, Row
-from jaxrl.logging.logger import Logger
+from jaxrl.logging.logger import EpochLogger
 from jaxrl.parallel import mpi
 from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import arrays, directory
@@ -42,7 +42,7 @@ class Training:
     setup: Setup
     path: Path
     state: Any  # the algorithm's, on each device
-    log: Logger
+    log: EpochLogger
     saver: Saver
     stop: StopRequest
     callbacks: Callbacks = dataclasses.field(default_factory=Callbacks)

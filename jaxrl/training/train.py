@@ -97,11 +97,13 @@ def resume(
     steps: int | None = None,
     screen: bool = True,
     user: UserCode = NONE,
+    wandb: bool = False,
 ) -> Result:
     """Continues from the newest good checkpoint, as if it had never stopped.
 
     `steps` replaces the total number of steps; a run that a callback has finished
-    continues only with it.
+    continues only with it. Only with `wandb` is anything sent to Weights & Biases,
+    because the run may be a stranger's.
     """
     user.check()
     path = Path(path)
@@ -119,8 +121,9 @@ def resume(
         longer, saved = _longer(run, saved, end)
         if saved:
             _check_callbacks(longer, saved, user)
-        setup = prepare(longer, user)
+        setup = prepare(dataclasses.replace(longer, wandb=wandb), user)
         notes = [*complaints, *_notes(longer, saved, config)]
+        notes += directory.notes_on_wandb(saved.config if saved else config, wandb)
         if saved is None and mpi.rank() == 0:
             contents.reset(path)
         return _run(setup, path, attempt, saved, screen, user, notes)

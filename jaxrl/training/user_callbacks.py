@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxrl.callbacks import Context, Stop, StopAtReturn, StopWithoutImprovement
 from jaxrl.errors import UserError
-from jaxrl.logging.logger import Logger
+from jaxrl.logging.logger import EpochLogger
 from jaxrl.parallel import mpi
 from jaxrl.runs import status
 from jaxrl.runs.spec import Run
@@ -57,7 +57,7 @@ class Callbacks:
         """Whether any looks at the row of an epoch."""
         return any(hasattr(callback, "on_epoch") for _, callback in self._named())
 
-    def epoch(self, context: Context, log: Logger) -> Stopped | None:
+    def epoch(self, context: Context, log: EpochLogger) -> Stopped | None:
         """Adds their metrics to the log; whether one asks to stop, on all ranks."""
         asked: list[Stopped] = []
         for name, callback in self._named():
@@ -68,7 +68,7 @@ class Callbacks:
                 _take(returned, name, log, asked)
         return _agreed(asked)
 
-    def call_function(self, context: Context, log: Logger) -> Stopped | None:
+    def call_function(self, context: Context, log: EpochLogger) -> Stopped | None:
         """The function `on_epoch(state, step)`."""
         asked: list[Stopped] = []
         if self.on_epoch is not None:
@@ -130,7 +130,7 @@ def _count(now: Sequence[str]) -> str:
     return f"are {', '.join(now)}" if now else "are none"
 
 
-def _take(returned: Any, name: str, log: Logger, asked: list[Stopped]) -> None:
+def _take(returned: Any, name: str, log: EpochLogger, asked: list[Stopped]) -> None:
     """What an `on_epoch` returned: metrics, a request to stop, or None."""
     if isinstance(returned, Stop):
         asked.append(Stopped(name, returned.reason))
