@@ -5,8 +5,19 @@ import typing as _typing
 
 if _typing.TYPE_CHECKING:
     from jaxrl import algos
-    from jaxrl.api import evaluate_policy, load, load_model, resume, search, train
+    from jaxrl.api import (
+        evaluate_policy,
+        load,
+        load_model,
+        plot,
+        record_video,
+        report,
+        resume,
+        search,
+        train,
+    )
     from jaxrl.experiments.grid import Grid
+    from jaxrl.runs.listing import list_runs as runs
     from jaxrl.runs.logger import Logger
 
 __version__ = "0.1.0"
@@ -18,7 +29,11 @@ __all__ = [
     "evaluate_policy",
     "load",
     "load_model",
+    "plot",
+    "record_video",
+    "report",
     "resume",
+    "runs",
     "search",
     "train",
 ]
@@ -32,8 +47,8 @@ def __getattr__(name: str) -> _typing.Any:
     """Imports a public name when it is first used, so that `import jaxrl` is cheap."""
     if name not in __all__:
         raise AttributeError(f"module 'jaxrl' has no attribute {name!r}")
-    if name == "algos":
-        return _importlib.import_module("jaxrl.algos")
+    if name in ("algos", "runs"):  # modules, of which the second can be called
+        return _importlib.import_module(f"jaxrl.{name}")
     return getattr(_importlib.import_module(_MODULES[name]), name)
 
 
