@@ -25,7 +25,8 @@ def main(arguments: list[str]) -> int:
     found = [] if no_runs else overviews(given.paths or ["runs"])
     for one in found:
         if one.reason:
-            print(f"jaxrl: {printable(one.reason)}", file=sys.stderr)
+            where = "" if one.run in one.reason else f"{one.run}: "
+            print(f"jaxrl: {printable(where + one.reason)}", file=sys.stderr)
     if given.json:
         print(json.dumps([one._asdict() for one in found]))
     elif not found:

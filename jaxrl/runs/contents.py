@@ -68,7 +68,7 @@ def clear(path: Path) -> Path | None:
     """Removes a run; moves a user's own files aside, and returns to where."""
     kept = None
     if users := list(_users_files(path)):
-        kept = _new_directory(path)
+        kept = new_directory(path)
         for file in users:
             place = kept / file.relative_to(path)
             place.parent.mkdir(exist_ok=True)
@@ -120,7 +120,8 @@ def _is_model(entry: Path) -> bool:
     return {file.name for file in entry.iterdir()} == {MODEL, TREE}
 
 
-def _new_directory(run: Path) -> Path:
+def new_directory(run: Path) -> Path:
+    """An empty one beside a run, for what is moved out of its way."""
     for number in itertools.count(1):
         kept = run.with_name(f"{run.name}.kept-{number}")
         try:

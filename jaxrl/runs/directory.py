@@ -116,7 +116,8 @@ def config_text(path: Path) -> str:
 def read(text: str, **changes: Any) -> Run:
     """The run that a config.yaml describes, with changes.
 
-    Whether something is removed is up to the user, and not to a file.
+    Whether something is removed, or sent over the network, is up to the user, and not
+    to a file.
     """
     try:
         known = parsed(text)
@@ -126,7 +127,8 @@ def read(text: str, **changes: Any) -> Run:
             )
         given = {name: known[name] for name in OWN if name in known}
         given |= {k: x for k, x in known["settings"].items() if k not in OWN}
-        given.pop("overwrite", None)
+        for name in ("overwrite", "wandb"):
+            given.pop(name, None)
         given |= changes
         algo, env = known["algo"], known["env"]
     except UserError:
@@ -134,6 +136,13 @@ def read(text: str, **changes: Any) -> Run:
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UserError("config.yaml does not describe a run") from None
     return make(algo, env, given)
+
+
+def notes_on_wandb(text: str, wandb: bool) -> list[str]:
+    """Says that a config.yaml asks for what only the user can."""
+    if wandb or not parsed(text).get("wandb"):
+        return []
+    return ["config.yaml asks for Weights & Biases; nothing is sent without --wandb"]
 
 
 def with_total_steps(run: Run, steps: int) -> Run:

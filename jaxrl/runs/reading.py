@@ -3,16 +3,14 @@
 Free of JAX, so that commands which read runs start at once.
 """
 
-import array
-import csv
 import dataclasses
 import fcntl
 import functools
 import glob
-import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +21,18 @@ from jaxrl.errors import UserError
 from jaxrl.logging.columns import RETURNS, STEPS
 from jaxrl.policy import Policy
 from jaxrl.runs import status
-from jaxrl.runs.spec import total_steps
+from jaxrl.runs.progress_table import columns
+from jaxrl.runs.spec import MODELS, total_steps
 from jaxrl.runs.status import State, Status
 from jaxrl.yaml_lines import parsed
 
-MODEL_NAMES = ("last", "best")  # other models are named by their step
 MODEL = "model.json"  # algorithm, environment and step of a model
 CONFIG = "config.yaml"  # the settings of a run
 LOCK = ".lock"  # held by the process that writes the run
 TREE = "tree.npz"  # a model of a user's own loop
 LOGGER = "jaxrl.Logger"  # in `logged_by` of a config.yaml that it wrote
 LAST = 5  # epochs over which returns are averaged
+KEPT = re.compile(r"\.kept-\d+$")  # ends the name of what was moved out of the way
 MANIFEST = "manifest.json"  # of a checkpoint, written last
 OWN_LOOP = {"exp_name": str, "seed": int}
 NEEDED = {"algo": str, "env": str, **OWN_LOOP, "max_ep_len": int}
@@ -63,7 +62,7 @@ class Record:
     @functools.cached_property
     def progress(self) -> dict[str, np.ndarray]:
         """The columns of progress.csv, with NaN for empty cells; {} before a row."""
-        return _columns(self.path / "progress.csv", self.path)
+        return columns(self.path / "progress.csv", self.path)
 
     @property
     def total_steps(self) -> int:
@@ -109,7 +108,7 @@ class Record:
         # may be newer than the last checkpoint, and are then repeated.
         checkpoints = self.path / "checkpoints"
         newest = [checkpoints / str(n) for n in saved_checkpoints(self.path)[-1:]]
-        kept = _columns(newest[0] / "progress.csv", self.path) if newest else {}
+        kept = columns(newest[0] / "progress.csv", self.path) if newest else {}
         return bool(kept) and kept[STEPS][-1] >= self.total_steps
 
     def policy(self, model: str | int) -> Policy:
@@ -155,7 +154,7 @@ class Record:
         found = [file.parent for file in self.path.glob(f"models/[!.]*/{MODEL}")]
         known = [(_step(path, self.path), path) for path in found]
         steps = {step: path for step, path in known if step is not None}
-        named = {path.name: path for path in found if path.name in MODEL_NAMES}
+        named = {path.name: path for path in found if path.name in MODELS}
         return {**dict(sorted(named.items())), **dict(sorted(steps.items()))}
 
 
@@ -288,44 +287,14 @@ def named(pattern: str) -> list[Path]:
 
 
 def _runs_under(path: Path) -> list[Path]:
-    """The directories with a config.yaml; what is inside of one is part of it."""
+    """The directories with a config.yaml; what is inside of one is part of it.
+
+    What was moved out of a run's way is found only where it is named itself.
+    """
     found = []
     for directory, inner, names in os.walk(path):
-        inner.sort()
+        inner[:] = sorted(name for name in inner if not KEPT.search(name))
         if CONFIG in (*names, *inner):
             found.append(Path(directory))
             inner.clear()
     return found
-
-
-def _columns(path: Path, run: Path) -> dict[str, np.ndarray]:
-    try:
-        text = files.read_text(path, files.TABLE, inside=run)
-    except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path}: {files.reason(error)}") from None
-    whole = text[: text.rfind("\n") + 1]  # a last line without its end is being written
-    try:
-        found = _table(csv.reader(io.StringIO(whole, newline="")))
-    except (ValueError, csv.Error):
-        raise UserError(
-            f"{path} is damaged: each row must hold a number for each column"
-        ) from None
-    if found and not np.all(np.abs(found.get(STEPS, np.inf)) < 1e18):
-        raise UserError(f"{path} is damaged: it has no numbers of steps, {STEPS}")
-    return found
-
-
-def _table(rows: Iterator[list[str]]) -> dict[str, np.ndarray]:
-    """Row by row, because each cell as a Python object takes six times the memory."""
-    header = next(rows, [])
-    numbers = array.array("d")
-    for row in rows:
-        if len(row) != len(header):
-            raise ValueError
-        numbers.extend(float(cell or "nan") for cell in row)
-    if not numbers:
-        return {}
-    columns = np.array(numbers).reshape(-1, len(header)).T
-    return dict(zip(header, columns, strict=True))

@@ -73,6 +73,7 @@ class Saver:
         self._run, self._path = run, path
         self._writer: CheckpointWriter | None = None
         self._config = ""
+        self._wandb: Any = None  # the id of an earlier start with W&B
 
     def open(self, step: int, config: str, saved: Saved | None) -> None:
         """Brings the directory to where the run starts or resumes."""
@@ -82,6 +83,7 @@ class Saver:
             with naming(self._path / name):
                 write_atomically(self._path / name, text)
         self._config = config
+        self._wandb = saved.content.get("wandb") if saved else None
         self._writer = CheckpointWriter(self._path, self._run.keep, saved)
 
     def save_models(
@@ -114,7 +116,7 @@ class Saver:
         if not self._writer:
             return
         assert sinks.csv
-        content = content | {"wandb": sinks.wandb.id if sinks.wandb else None}
+        content = content | {"wandb": sinks.wandb.id if sinks.wandb else self._wandb}
         saved = Saved(content, self._config, sinks.csv.text, rows, first)
         with mpi.paused():
             self._writer.save(saved, capacity)

@@ -570,8 +570,11 @@ def test_weights_and_biases_keeps_an_offline_run(tmp_path, monkeypatch):
     content = log.read_bytes()
     assert b"AverageEpRet" in content
     assert b"steps_per_epoch" in content
-    again = jaxrl_command("resume", tmp_path / "x" / "x_s0", "--steps", 256)
-    assert again.returncode == 0, again.stderr
+    assert "x_s0 --wandb" in done.stdout  # how to resume it
+    for words in (["--steps", 256], ["--steps", 320, "--wandb"]):
+        again = jaxrl_command("resume", tmp_path / "x" / "x_s0", *words)
+        assert again.returncode == 0, again.stderr
+        assert ("nothing is sent" in again.stdout) == ("--wandb" not in words)
     logs = (tmp_path / "x" / "x_s0" / "wandb").glob("offline-run-*/*.wandb")
     assert len({file.name for file in logs}) == 1  # the same run, as W&B sees it
 
@@ -600,23 +603,23 @@ def test_the_train_command_prints_where_results_are(tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["trian"], "jaxrl has no command 'trian'; did you mean 'train'?"),
+        (["trian"], "'train'"),
         (["train"], "vpg, trpo, ppo, ddpg, td3, sac"),
-        (["train", "sca"], "there is no algorithm 'sca'; did you mean 'sac'?"),
+        (["train", "sca"], "'sac'"),
         (["train", "sac"], "environment"),
-        (["train", "sac", "--env", "Hoper-v4"], "did you mean Hopper-v4"),
+        (["train", "sac", "--env", "Hoper-v4"], "Hopper-v4"),
         (["train", "sac", "--env", "nomodule:X-v0"], "cannot import 'nomodule'"),
         (["train", "sac", "--env", "Hopper-v2"], "Hopper-v5"),
-        (["train", "sac", "--env"], "--env needs a value"),
-        (["train", "sac", "--config"], "--config needs a value, as in --config FILE"),
+        (["train", "sac", "--env"], "--env ID"),
+        (["train", "sac", "--config"], "--config FILE"),
         (
             ["train", "sac", "--num-procs", "--env", "Pendulum-v1"],
-            "--num_procs needs a value, as in --num_procs N",
+            "--num_procs N",
         ),
-        (["train", "SAC", "--env", "Pendulum-v1"], "did you mean 'sac'?"),
+        (["train", "SAC", "--env", "Pendulum-v1"], "'sac'"),
         (
             ["train", "sac", "--env", "Pendulum-v1", "--gama", "1"],
-            "sac has no setting 'gama'; did you mean 'gamma'?",
+            "'gamma'",
         ),
         (["train", "sac", "--env", "Pendulum-v1", "--lr", "fast"], "lr is 'fast'"),
         (["train", "sac", "--env", "Pendulum-v1", "--gamma", "1.5"], "in [0, 1]"),
@@ -642,6 +645,46 @@ def test_mistakes_end_in_a_sentence_and_leave_nothing(
     error = capsys.readouterr().err
     assert sentence in error
     assert len(error.splitlines()) <= 2
+    assert not list(tmp_path.iterdir())
+
+
+BAD_CONFIG = """\
+algo: ppo
+env: CartPol-v1
+gama: 1
+gamma: 2
+preset: spinu
+keep: 3
+keep: 4
+num-envs: 0
+seed: -1
+"""
+
+
+def test_every_mistake_in_a_config_file_is_named_with_the_file_and_its_line(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    Path("run.yaml").write_text(BAD_CONFIG)
+    assert main(["train", "--config", "run.yaml", "--seed", "0"]) == 2
+    head, *lines = capsys.readouterr().err.splitlines()
+    assert "run.yaml" in head
+    expected = [(2, "CartPole-v1"), (3, "'gamma'"), (4, "gamma is 2"), (5, "'spinup'")]
+    expected += [(7, "line 6"), (8, "num_envs is 0")]  # and not the seed: a flag wins
+    assert len(lines) == len(expected)
+    for line, (number, part) in zip(lines, expected, strict=True):
+        assert f"line {number}: " in line
+        assert part in line
+    Path("run.yaml").write_text("seed: 1\nalgo: sca\n")
+    assert main(["train", "--config", "run.yaml"]) == 2
+    assert re.search("run.yaml: line 2: .*'sac'", capsys.readouterr().err)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.yaml"]
+
+
+def test_a_number_is_no_directory_for_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="out is 3"):
+        jaxrl.train("ppo", "CartPole-v1", out=3)
     assert not list(tmp_path.iterdir())
 
 
