@@ -16,6 +16,7 @@ COMMANDS = {
     "search": "search for good settings, each trial a run",
     "resume": "continue a run that was stopped, or train it longer",
     "rerun": "repeat a run, also with another seed or other settings",
+    "verify": "train the first epochs of a run again and compare every number",
     "eval": "evaluate a trained policy over episodes",
     "video": "record a video of a trained policy",
     "plot": "draw learning curves",

@@ -133,6 +133,11 @@ class Record:
         except OSError as error:
             raise UserError(f"cannot read {path}: {files.reason(error)}") from None
 
+    @property
+    def model_steps(self) -> list[int]:
+        """The steps of its models, in order."""
+        return [name for name in self._models() if isinstance(name, int)]
+
     def _model(self, model: str | int) -> Path:
         """Its directory."""
         models = self._models()
