@@ -24,7 +24,7 @@ class UserError(ValueError):
 
 
 FLAG = re.compile(r"--([a-z_]+)(?![\w=-])")
-SWITCHES = ("overwrite", "wandb")
+SWITCHES = ("overwrite", "wandb", "count", "suite", "show")
 
 
 @contextlib.contextmanager
@@ -33,7 +33,12 @@ def about_arguments() -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        raise UserError(FLAG.sub(_argument, str(error))) from error.__cause__
+        raise UserError(as_arguments(str(error))) from error.__cause__
+
+
+def as_arguments(text: str) -> str:
+    """The text with the names of arguments in the place of flags."""
+    return FLAG.sub(_argument, text)
 
 
 def _argument(flag: re.Match[str]) -> str:
