@@ -16,6 +16,7 @@ COMMANDS = {
     "search": "search for good settings, each trial a run",
     "resume": "continue a run that was stopped, or train it longer",
     "rerun": "repeat a run, also with another seed or other settings",
+    "verify": "train the first epochs of a run again and compare every number",
     "eval": "evaluate a trained policy over episodes",
     "video": "record a video of a trained policy",
     "plot": "draw learning curves",
@@ -51,8 +52,8 @@ def main(argv: list[str] | None = None) -> int:
         try:
             code = _main(arguments)
             return stdout.finish(code, is_training=_is_training(arguments))
-        except KeyboardInterrupt:
-            return interrupt.CODE
+        except KeyboardInterrupt as error:
+            return interrupt.exit_code(error)
 
 
 def _is_training(arguments: list[str]) -> bool:
@@ -117,7 +118,7 @@ def _sentence(command: str, error: BaseException, ended: Status) -> str:
     if isinstance(error, OSError | FloatingPointError):
         return f"failed: {ended.reason}"
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted"
+        return interrupt.message(interrupt.exit_code(error) - 128)
     one_of_several = isinstance(error, SystemExit) and ranks.size() > 1
     return ended.reason if one_of_several else ""
 

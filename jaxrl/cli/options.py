@@ -1,5 +1,6 @@
 """The options of every command; importing them does not import JAX."""
 
+import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,19 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
             RUN,
             _number("total steps of the run, to train longer than planned", "--steps"),
             _switch("--wandb", "also log to Weights & Biases; not as config.yaml asks"),
+            add_verbose,
+        ],
+    ),
+    "verify": (
+        "DIR [--epochs K]",
+        "Trains the first epochs of a run again, elsewhere, and compares every cell of "
+        "progress.csv except the times, and the state. Exit code 0: identical; 1: "
+        "different; 2: it cannot be verified. Changes nothing in DIR. An environment "
+        "named module:ID is imported.",
+        [
+            RUN,
+            _number("--epochs", "epochs to repeat [about a minute's worth]"),
+            _option("--into", metavar="DIR", help=argparse.SUPPRESS),
             add_verbose,
         ],
     ),

@@ -1,9 +1,9 @@
 """`jaxrl video DIR [-o agent.mp4 ...]`."""
 
 from jaxrl.cli import options
-from jaxrl.cli.flags import writing
 from jaxrl.runs import reading
 from jaxrl.show import video
+from jaxrl.show.writing import writing
 
 
 def main(arguments: list[str]) -> int:

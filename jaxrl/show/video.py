@@ -17,8 +17,11 @@ from jaxrl.errors import UserError
 from jaxrl.evaluation import Act, EpisodeStep, play
 from jaxrl.runs import reading, status
 from jaxrl.show import agent
+from jaxrl.show.mp4 import Mp4Writer
+from jaxrl.show.writing import writing
 
 SUFFIXES = (".mp4", ".gif")
+MAX_STEPS = 1000  # of an episode in an environment that is given by its id
 MAX_FPS = {".mp4": 60, ".gif": 25}  # pictures a second that players show
 
 LIBRARIES = ("egl", "osmesa")  # OpenGL without a display, the faster one first
@@ -112,12 +115,58 @@ def record_video(path: Path, act: Act, env: Any, episodes: int, seed: int) -> in
     return count
 
 
+def record(policy: Act, env: Any, path: Path, episodes: int, seed: int) -> None:
+    """Records a policy in an environment, or in the one with this id."""
+    if not callable(policy):
+        raise UserError(
+            f"policy is {policy!r:.80}, but must be a function of an observation that "
+            "gives an action, as jaxrl.load returns it"
+        )
+    if type(episodes) is not int or episodes < 1:
+        raise UserError(f"n_episodes is {episodes!r}, but must be 1 or more")
+    drawn, is_ours = _drawable(env)
+
+    def act(obs: np.ndarray) -> Any:
+        action = policy(obs)  # gymnasium takes no arrays of JAX
+        return np.asarray(action) if hasattr(action, "__array__") else action
+
+    try:
+        with writing(path, SUFFIXES) as fresh:
+            record_video(fresh, act, drawn, episodes, seed)
+    finally:
+        if is_ours:
+            drawn.close()
+
+
+def _drawable(env: Any) -> tuple[Any, bool]:
+    """An environment that draws pictures, and whether it was made here."""
+    if isinstance(env, str):
+        env = agent.environment(env, MAX_STEPS, {})
+        env.close()
+    if not all(hasattr(env, name) for name in ("reset", "step", "render")):
+        raise UserError(
+            f"env is {env!r:.80}, but must be a gymnasium environment or its id"
+        )
+    mode = getattr(env, "render_mode", None)
+    if mode == "rgb_array":
+        return env, False
+    modes = (getattr(env, "metadata", None) or {}).get("render_modes", [])
+    spec = getattr(env, "spec", None)
+    if "rgb_array" in modes and spec is not None:
+        return envs.remade(spec, render_kwargs(spec.id)), True
+    known = f"its render modes are {', '.join(modes)}" if modes else "it has no"
+    raise UserError(
+        f"the environment cannot be drawn: {known} render mode; it needs "
+        "render_mode='rgb_array', as in gymnasium.make(id, render_mode='rgb_array')"
+    )
+
+
 def _writer(path: Path, fps: float) -> Any:
+    if path.suffix == ".mp4":
+        return Mp4Writer(path, fps)
     import imageio.v2 as imageio
 
-    if path.suffix == ".gif":
-        return imageio.get_writer(path, duration=1000 / fps, loop=0)
-    return imageio.get_writer(path, fps=fps, codec="libx264", macro_block_size=2)
+    return imageio.get_writer(path, duration=1000 / fps, loop=0)
 
 
 def record_run(

@@ -34,6 +34,8 @@ def open_outputs(
     saver, sinks = Saver(run, path), Sinks()
     if mpi.rank() == 0:
         described = directory.description(run)
+        if saved:
+            described |= directory.extensions(saved.config, step, run)
         saver.open(step, directory.config_yaml(described), saved)
         sinks = Sinks.open_files(
             path,
