@@ -12,7 +12,7 @@ class UserError(ValueError):
 
 
 FLAG = re.compile(r"--([a-z_]+)(?![\w=-])")
-SWITCHES = ("overwrite", "wandb")
+SWITCHES = ("overwrite", "wandb", "init_optimizer")
 
 
 @contextlib.contextmanager
