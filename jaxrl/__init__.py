@@ -9,13 +9,17 @@ if _typing.TYPE_CHECKING:
         evaluate_policy,
         load,
         load_model,
+        plot,
         random_search,
+        record_video,
+        report,
         resume,
         search,
         train,
     )
     from jaxrl.callbacks import STOP
     from jaxrl.experiments.grid import Grid
+    from jaxrl.runs.listing import list_runs as runs
     from jaxrl.runs.logger import Logger
 
 __version__ = "0.1.0"
@@ -29,8 +33,12 @@ __all__ = [
     "evaluate_policy",
     "load",
     "load_model",
+    "plot",
     "random_search",
+    "record_video",
+    "report",
     "resume",
+    "runs",
     "search",
     "train",
 ]
@@ -45,7 +53,7 @@ def __getattr__(name: str) -> _typing.Any:
     """Imports a public name when it is first used, so that `import jaxrl` is cheap."""
     if name not in __all__:
         raise AttributeError(f"module 'jaxrl' has no attribute {name!r}")
-    if name in ("algos", "callbacks"):
+    if name in ("algos", "callbacks", "runs"):  # modules; the last can be called
         return _importlib.import_module(f"jaxrl.{name}")
     return getattr(_importlib.import_module(_MODULES[name]), name)
 

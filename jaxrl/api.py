@@ -4,15 +4,17 @@ Each function imports what it needs when it is called, so that `import jaxrl` is
 """
 
 import os
+import sys
 import typing
 from collections.abc import Mapping, Sequence
 
-from jaxrl.errors import about_arguments
+from jaxrl.errors import about_arguments, as_arguments
 
 if typing.TYPE_CHECKING:
     from pathlib import Path
 
     import gymnasium
+    import matplotlib.figure
 
     from jaxrl.experiments.random_search import BestSettings
     from jaxrl.experiments.search import SearchResult
@@ -166,6 +168,89 @@ def load_model(
         )
     tree = trees.load(record.tree_file(name), inside=record.path)
     return tree if like is None else trees.fill(like, tree)
+
+
+def record_video(
+    policy: typing.Callable[..., typing.Any],
+    env: "gymnasium.Env | str",
+    video_path: "str | os.PathLike[str]",
+    n_episodes: int = 1,
+    seed: int = 0,
+) -> "Path":
+    """Records episodes as an .mp4 or .gif; returns its path.
+
+    `policy(obs)` gives an action. An environment that was made without render_mode
+    "rgb_array" is made again with it, if it has one; an id is enough too.
+    """
+    from pathlib import Path
+
+    from jaxrl.show import video
+
+    path = Path(os.fsdecode(_a_path(video_path, "video_path")))
+    video.record(policy, env, path, n_episodes, seed)
+    return path
+
+
+@about_arguments()
+def plot(
+    paths: typing.Any,
+    *,
+    output: "str | os.PathLike[str] | None" = None,
+    show: bool = False,
+    **options: typing.Any,
+) -> "matplotlib.figure.Figure":
+    """Draws learning curves as `jaxrl plot` does; returns matplotlib's figure.
+
+    `options` have the names of the command's flags: y, x, smooth, est, band, group,
+    count, facet, select, exclude, legend, ref, suite. With `output` it is also written
+    to a .png, .svg or .pdf.
+    """
+    from pathlib import Path
+
+    from jaxrl.runs.listing import as_paths
+    from jaxrl.show import picture
+    from jaxrl.show import plot as drawing
+    from jaxrl.show.writing import writing
+
+    chosen = picture.Options.from_python(options)
+    if output is not None:
+        output = Path(os.fsdecode(_a_path(output, "output")))
+    made = picture.picture(as_paths(paths), chosen, print, _note)
+    figure = drawing.figure(made.size, made.drawing)
+    if output is not None:
+        with writing(output, drawing.SUFFIXES) as path:
+            drawing.save(path, figure)
+    if show:
+        drawing.show(made.size, made.drawing)
+    return figure
+
+
+@about_arguments()
+def report(
+    paths: typing.Any, output: "str | os.PathLike[str]" = "report.html"
+) -> "Path":
+    """Writes one page about runs, as `jaxrl report` does; returns its path."""
+    from pathlib import Path
+
+    from jaxrl.runs.listing import as_paths
+    from jaxrl.show import report as page
+
+    path = Path(os.fsdecode(_a_path(output, "output")))
+    page.write(as_paths(paths), path, _note)
+    return path
+
+
+def _a_path(value: typing.Any, name: str) -> typing.Any:
+    from jaxrl.errors import UserError
+
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+        raise UserError(f"{name} is {value!r}, but must be the path of a file")
+    return value
+
+
+def _note(text: str) -> None:
+    """What a picture or page leaves out, as the commands say it."""
+    print(f"jaxrl: {as_arguments(text)}", file=sys.stderr)
 
 
 def evaluate_policy(

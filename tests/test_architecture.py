@@ -70,14 +70,15 @@ ONLY = {
     "orbax": {"runs"},
     "tensorstore": {"runs"},
     "tensorboardX": {"logging"},
-    "matplotlib": {"show"},
+    "matplotlib": {"show", "api"},  # there for the type of a figure
+    "pandas": {"runs"},
     "imageio": {"show"},
     "imageio_ffmpeg": {"show"},
     "onnx": {"show"},
     "PIL": {"show"},
     "optuna": {"experiments"},
     "submitit": {"experiments"},
-    "argparse": {"cli"},
+    "argparse": {"cli", "runs"},  # there for a user's settings, a Namespace
     "rich": {"logging", "experiments", "cli"},
 }
 

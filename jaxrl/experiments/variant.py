@@ -56,7 +56,7 @@ class Variant:
 
     @property
     def processes(self) -> int:
-        """How many learn together, each with a core of its own."""
+        """How many learn together, each on its own core."""
         return self.run.num_procs
 
     @property

@@ -197,6 +197,18 @@ def extended_steps(run: Run, config: str, stopped_by: str = "") -> int | None:
     return now.steps if settings(longer) == settings(now) else None
 
 
+def extensions(config: str, step: int, run: Run) -> dict[str, Any]:
+    """For config.yaml: when the run was made longer, and its total steps before.
+
+    `config` is that of the checkpoint at `step`, from which `run` continues.
+    """
+    known = parsed(config).get("extended") or []
+    before = read(config).total_steps
+    if before != run.total_steps:
+        known = [*known, {"step": step, "total_steps": before}]
+    return {"extended": known} if known else {}
+
+
 def config_yaml(described: dict[str, Any]) -> str:
     """The text of config.yaml."""
     return yaml.safe_dump(described, sort_keys=False)

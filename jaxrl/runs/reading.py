@@ -134,6 +134,11 @@ class Record:
         except OSError as error:
             raise UserError(f"cannot read {path}: {files.reason(error)}") from None
 
+    @property
+    def model_steps(self) -> list[int]:
+        """The steps of its models, in order."""
+        return [name for name in self._models() if isinstance(name, int)]
+
     def _model(self, model: str | int) -> Path:
         """Its directory."""
         models = self._models()
@@ -254,11 +259,6 @@ def _missing(config: Any) -> list[str]:
         for name, kind in needed.items()
         if type(known.get(name)) is not kind or known[name] == ""
     ]
-
-
-def find(patterns: Iterable[str]) -> list[Record]:
-    """The runs at or under the directories that paths and globs name, each once."""
-    return [record(path) for path in directories(patterns)]
 
 
 def readable(paths: Iterable[Path]) -> tuple[list[Record], dict[Path, str]]:

@@ -108,7 +108,7 @@ class Setting(typing.NamedTuple):
 
 
 def total_steps(steps: int, steps_per_epoch: int, epochs: int, on_policy: bool) -> int:
-    """Of a run with these settings: `steps`, or else so many epochs.
+    """Of a run with these settings: `steps`, or else `epochs` epochs.
 
     An on-policy run learns from whole epochs, so it fills its last one.
     """

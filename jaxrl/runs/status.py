@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, get_args
 
 from jaxrl import files
-from jaxrl.errors import UserError
+from jaxrl.errors import Stopped, UserError
 from jaxrl.processes.signals import signal_name
 
 FILE = "status.json"
@@ -55,6 +55,8 @@ class Status:
     @classmethod
     def from_error(cls, error: BaseException) -> Self:
         """Of a process or a run that an error ends."""
+        if isinstance(error, Stopped):
+            return cls.from_signal(error.signal)
         if isinstance(error, KeyboardInterrupt):
             return cls.from_signal(SIGINT)
         if isinstance(error, SystemExit):

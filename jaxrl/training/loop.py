@@ -231,7 +231,7 @@ def end_epoch(training: Training) -> None:
 
 
 def evaluate(training: Training) -> None:
-    """Plays greedy test episodes in an environment of their own."""
+    """Plays greedy test episodes in a separate environment."""
     setup = training.setup
     if setup.test_envs is None:
         return
@@ -295,7 +295,7 @@ def after_epoch(training: Training) -> None:
 
 
 def checkpoint_is_due(training: Training) -> bool:
-    """At the end, and every so many epochs if it takes little of the time."""
+    """At the end, and every `checkpoint_every` epochs if it takes little time."""
     run, progress = training.setup.run, training.setup.progress
     if progress.is_complete(run.total_steps):
         return True

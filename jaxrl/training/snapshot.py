@@ -45,7 +45,7 @@ def global_state(setup: Setup, state: Any, clock: Clock) -> dict[str, Any]:
 
 
 def rank_state(setup: Setup, log: EpochLogger) -> dict[str, Any]:
-    """What each rank has of its own, but for the rows of a replay buffer."""
+    """What differs between ranks, but for the rows of a replay buffer."""
     buffer = setup.buffer
     return {
         "act_rng": setup.act_rng.bit_generator.state,
