@@ -96,7 +96,7 @@ class Saver:
             return
         policy = numpy_policy(state)
         assert policy is not None  # a run has jaxrl's own networks
-        norm = state.obs_norm
+        norm = getattr(state, "obs_norm", None)
         batches = None if norm is None else int(np.asarray(norm.batches))
         for name in names:
             place = self._path / "models" / name
