@@ -17,7 +17,6 @@ from jaxrl.runs import status
 from jaxrl.runs.spec import Run
 from jaxrl.training.user_code import OnEpoch, UserCode
 
-
 NOT_OURS = UserError("the checkpoint is not of this run (callbacks)")
 
 
