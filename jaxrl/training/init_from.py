@@ -20,6 +20,7 @@ from jaxrl.errors import UserError, differences
 from jaxrl.parallel import mpi
 from jaxrl.policy import Policy
 from jaxrl.runs import arrays, checkpoint, directory
+from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.reading import CONFIG, MODEL
 from jaxrl.runs.spec import Run
 from jaxrl.training.acting import policy_leaves
@@ -31,6 +32,8 @@ WHERE = "give a run's directory, or its models/NAME or checkpoints/N"
 OWN = (".key", ".config", ".updates")  # parts of a state that every run has for itself
 NAMED = ("algo", "env", "hidden", "activation", "normalize_obs", "normalize_returns")
 SHOWN = 3  # parameters that do not fit
+# What a file from elsewhere can raise.
+ODD = (ValueError, TypeError, AttributeError, RecursionError, OverflowError)
 
 
 class Source(NamedTuple):
@@ -90,7 +93,11 @@ def _find(run: Run) -> Source:
     if (path / CONFIG).is_file():
         return _from_run(path, run.init_optimizer)
     if path.parent.name == "checkpoints" and path.name.isdecimal():
-        return _from_checkpoint(path.parent.parent, [int(path.name)])
+        place, numbers = path.parent.parent, [int(path.name)]
+        saved, complaints = checkpoint.newest(place, rows=False, numbers=numbers)
+        if saved is None:
+            raise UserError(f"{path} cannot be used: {'; '.join(complaints)}")
+        return _from_checkpoint(place, saved)
     if (path / MODEL).is_file():
         return _from_model(path, run.init_optimizer)
     raise UserError(f"init_from is {run.init_from!r}, which holds no run; {WHERE}")
@@ -100,8 +107,7 @@ def _from_run(path: Path, optimizer: bool) -> Source:
     """Its newest good checkpoint, or else its last model."""
     saved, complaints = checkpoint.newest(path, rows=False)
     if saved:
-        found = _from_checkpoint(path, [saved.number])
-        return found._replace(notes=tuple(complaints))
+        return _from_checkpoint(path, saved)._replace(notes=tuple(complaints))
     if not (path / "models" / "last" / MODEL).is_file():
         reasons = [*complaints, "and no model"] if complaints else []
         why = "; ".join(reasons) or "neither a checkpoint nor a model"
@@ -110,15 +116,12 @@ def _from_run(path: Path, optimizer: bool) -> Source:
     return found._replace(notes=(*complaints, *found.notes))
 
 
-def _from_checkpoint(run: Path, numbers: list[int]) -> Source:
-    saved, complaints = checkpoint.newest(run, rows=False, numbers=numbers)
-    if saved is None:
-        raise UserError("; ".join(complaints) or f"there is no checkpoint in {run}")
+def _from_checkpoint(run: Path, saved: Saved) -> Source:
+    path = checkpoint.checkpoint_path(run, saved.number)
     state = saved.content.get("state")
     values = state.values() if isinstance(state, dict) else [None]
     if not all(isinstance(value, np.ndarray) for value in values):
-        raise UserError(f"the checkpoint {numbers[0]} of {run} is damaged")
-    path = checkpoint.checkpoint_path(run, numbers[0])
+        raise UserError(f"{path} holds no state of an algorithm")
     step, settings = saved.content["env_steps"], directory.settings_in(saved.config)
     return Source(path, step, settings, state=state)
 
@@ -135,18 +138,18 @@ def _from_model(path: Path, optimizer: bool) -> Source:
         step, batches = (int(about.get(x, 1)) for x in ("step", "obs_batches"))
     except OSError as error:
         raise UserError(f"cannot read {path}: {files.reason(error)}") from None
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except ODD as error:
         raise UserError(f"{path} holds no model that can be used: {error}") from None
     text = ""
     if (path.parent.parent / CONFIG).is_file():
         text = directory.config_text(path.parent.parent)
-    note = f"{path} has a policy only; all other networks start anew"
+    note = f"{path} has a policy only; all other networks are newly initialised"
     return Source(
         path,
         step,
         directory.settings_in(text),
         policy=policy,
-        obs_batches=max(batches, 1),
+        obs_batches=min(max(batches, 1), 2**30),
         notes=(note,),
     )
 
