@@ -96,10 +96,12 @@ class Saver:
             return
         policy = numpy_policy(state)
         assert policy is not None  # a run has jaxrl's own networks
+        norm = getattr(state, "obs_norm", None)
+        batches = None if norm is None else int(np.asarray(norm.batches))
         for name in names:
             place = self._path / "models" / name
             with naming(place):
-                directory.save_model(place, self._run, spec, policy, step)
+                directory.save_model(place, self._run, spec, policy, step, batches)
 
     def checkpoint_is_affordable(self, seconds: float) -> bool:
         """After so long a run, by the disk of rank 0; the same on all ranks."""

@@ -12,7 +12,7 @@ from jaxrl.runs import checkpoint, contents, directory, status
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.spec import Run
 from jaxrl.runs.status import Attempt, Status
-from jaxrl.training import session
+from jaxrl.training import init_from, session
 from jaxrl.training.callbacks import RecordVideo
 from jaxrl.training.session import Result, is_complete
 from jaxrl.training.setup import Setup, prepare
@@ -28,15 +28,14 @@ def train(run: Run, screen: bool = True, user: UserCode = NONE) -> Result:
         if mpi.rank() == 0:
             refuse = contents.refuse_foreign if run.overwrite else contents.refuse_run
             refuse(path)
-        setup = prepare(run, user)
-        notes: list[str] = []
+        setup, notes = init_from.apply(prepare(run, user))
         if mpi.rank() == 0:
             if run.video_every:
                 RecordVideo(setup.run, path).check()
             # Whatever cannot be described must show before an earlier run is removed.
             directory.config_yaml(directory.description(setup.run))
             kept = contents.clear(path)
-            notes = [f"your own files in {path} are now in {kept}"] if kept else []
+            notes += [f"your own files in {path} are now in {kept}"] if kept else []
         return _run(setup, path, attempt, None, screen, user, notes)
 
 
@@ -123,6 +122,9 @@ def resume(
             _check_callbacks(longer, saved, user)
         setup = prepare(dataclasses.replace(longer, wandb=wandb), user)
         notes = [*complaints, *_notes(longer, saved, config)]
+        if saved is None:
+            setup, more = init_from.apply(setup)
+            notes += more
         notes += directory.notes_on_wandb(saved.config if saved else config, wandb)
         if saved is None and mpi.rank() == 0:
             contents.reset(path)
