@@ -12,7 +12,7 @@ class UserError(ValueError):
 
 
 FLAG = re.compile(r"--([a-z_]+)(?![\w=-])")
-SWITCHES = ("overwrite", "wandb", "count", "suite", "show")
+SWITCHES = ("overwrite", "wandb", "wandb_models", "count", "suite", "show")
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from jaxrl import algos
 from jaxrl.algos import presets
 from jaxrl.errors import UserError, suggestion
-from jaxrl.settings import Auto, Count, Size
+from jaxrl.settings import Auto, Count, Size, Words
 from jaxrl.settings.fields import Field, call, fields
 from jaxrl.settings.values import broken_rule, converted, plain
 
@@ -61,6 +61,12 @@ class Run:
     """Remove an earlier run of this name and seed; files of yours are moved aside."""
     wandb: bool = False
     """Also log to Weights & Biases."""
+    wandb_tags: Words = ()
+    """Tags of the run at Weights & Biases."""
+    wandb_notes: str = ""
+    """Notes on the run at Weights & Biases."""
+    wandb_models: bool = False
+    """Also upload each saved model to Weights & Biases, as an artifact."""
 
     @property
     def module(self) -> "Algorithm":

@@ -54,6 +54,7 @@ Size = Annotated[int, Range(1, MOST)]
 Auto = Annotated[int, Range(0, 4096, auto=True)]
 Ensemble = Annotated[int, Range(2, MOST)]
 Widths = tuple[Annotated[int, Range(1, 32_768)], ...]
+Words = tuple[str, ...]
 Activation = Literal["tanh", "relu", "elu", "gelu", "silu"]
 Initializer = Literal["orthogonal", "uniform"]
 

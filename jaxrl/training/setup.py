@@ -66,8 +66,7 @@ def _prepare(run: Run, user: UserCode) -> Setup:
     env_seed, test_seed, init_seed = map(int, seeds.generate_state(3))
     devices = Devices(run.devices, *share.for_devices)
     run = _with_counts(run, devices.count)
-    if run.wandb and share.rank == 0:
-        Wandb.check_available()
+    _check_wandb(run)
     train_envs = _make_envs(run, data.num_envs, env_seed)
     test_episodes = share.split(data.num_test_episodes)
     test_envs = _make_envs(run, 1, test_seed) if test_episodes else None
@@ -89,6 +88,15 @@ def _prepare(run: Run, user: UserCode) -> Setup:
         init_state=init_state,
         state_shapes=state_shapes,
     )
+
+
+def _check_wandb(run: Run) -> None:
+    names = ("wandb_tags", "wandb_notes", "wandb_models")
+    given = [f"--{name}" for name in names if getattr(run, name)]
+    if given and not run.wandb:
+        raise ValueError(f"{' and '.join(given)} needs --wandb")
+    if run.wandb and mpi.rank() == 0:
+        Wandb.check_available()
 
 
 def _make_envs(run: Run, count: int, seed: int) -> Any:
