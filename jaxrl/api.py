@@ -6,7 +6,7 @@ Each function imports what it needs when it is called, so that `import jaxrl` is
 import os
 import sys
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from jaxrl.errors import about_arguments, as_arguments
 
@@ -31,6 +31,7 @@ def train(
     preset: str = "default",
     screen: bool = True,
     on_epoch: "OnEpoch | None" = None,
+    callbacks: Sequence[typing.Any] | None = None,
     **settings: typing.Any,
 ) -> "Result":
     """Does what `jaxrl train` does; returns the state, the rows of the log, the path.
@@ -38,13 +39,14 @@ def train(
     `jaxrl.train("sac", "Hopper-v4", steps=100_000, gamma=0.98)`: settings have the
     names of the command's flags. `on_epoch(state, step)` is called after each epoch;
     the metrics it returns, such as {"nested/metric": 1.0}, are in the epoch's row.
+    `callbacks` are objects as in `jaxrl.callbacks`.
     """
     from jaxrl.runs import spec
     from jaxrl.training import train
     from jaxrl.training.user_code import UserCode
 
     given: Mapping[str, typing.Any] = settings
-    user = UserCode(on_epoch=on_epoch)
+    user = UserCode(on_epoch=on_epoch, callbacks=callbacks)
     return train.train(spec.make(algo, env, given, preset), screen, user)
 
 
@@ -55,10 +57,13 @@ def resume(
     *,
     screen: bool = True,
     on_epoch: "OnEpoch | None" = None,
+    callbacks: Sequence[typing.Any] | None = None,
     wandb: bool = False,
 ) -> "Result":
     """Continues a run as if it had never stopped; `steps` to train longer than planned.
 
+    If the run's callbacks have a state, `callbacks` must be of the same classes in the
+    same order; [] drops them. A run that a callback has finished needs `steps`.
     Nothing is sent to Weights & Biases without `wandb`: the run may be a stranger's.
 
     XLA's last bits depend on its number of threads: start Python with the `NPROC` that
@@ -67,7 +72,8 @@ def resume(
     from jaxrl.training import train
     from jaxrl.training.user_code import UserCode
 
-    return train.resume(directory, steps, screen, UserCode(on_epoch=on_epoch), wandb)
+    user = UserCode(on_epoch=on_epoch, callbacks=callbacks)
+    return train.resume(directory, steps, screen, user, wandb)
 
 
 @about_arguments()

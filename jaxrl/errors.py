@@ -1,10 +1,22 @@
-"""A user's mistakes: explained in a sentence, with the nearest right word."""
+"""A user's mistakes: explained in a sentence, with the nearest right word.
+
+And a user's request to stop.
+"""
 
 import contextlib
 import difflib
 import re
+import signal
 from collections.abc import Iterable, Iterator
 from typing import Any
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal other than Ctrl-C asked the process to end."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__(number.name)
+        self.signal = number
 
 
 class UserError(ValueError):

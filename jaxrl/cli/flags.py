@@ -57,7 +57,7 @@ class Parser(argparse.ArgumentParser):
         raise UserError(f"'--{name}' is not an option{new or hint}")
 
     def refuse_misspelt(self, unknown: Iterable[str], options: Iterable[str]) -> None:
-        """Refuses what was meant to be one of the options, and not a setting."""
+        """Refuses misspelt options; others refuse misspelt settings."""
         for name in unknown:
             meant = nearest(f"--{name}", self._option_string_actions)
             if meant and meant[0] in [f"--{option}" for option in options]:
@@ -91,7 +91,7 @@ class Parser(argparse.ArgumentParser):
         return known, unknown
 
     def error(self, message: str) -> NoReturn:
-        """Says what argparse found in our words."""
+        """Raises with what argparse found, in the words of the other messages."""
         message = re.sub(r"(?<=^argument )\S+(?=: )", _long_name, message)
         if found := re.fullmatch(r"argument (\S+): expected .*arguments?", message):
             name = found[1]

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from jaxrl import envs
+from jaxrl import envs, files
 from jaxrl.errors import UserError
 from jaxrl.evaluation import Act, EpisodeStep, play
+from jaxrl.runs import reading, status
 from jaxrl.show import agent
 from jaxrl.show.mp4 import Mp4Writer
 from jaxrl.show.writing import writing
@@ -168,6 +169,22 @@ def _writer(path: Path, fps: float) -> Any:
     return imageio.get_writer(path, duration=1000 / fps, loop=0)
 
 
+def record_run(
+    path: Path,
+    run: reading.Record,
+    model: str | int,
+    max_len: int | None = None,
+    episodes: int = 1,
+    seed: int = 0,
+) -> int:
+    """Writes a video of a run's policy; returns its number of frames."""
+    drawing = render_kwargs(run.config["env"])
+    policy, env = agent.load(run.path, model, max_len, **drawing)
+    count = record_video(path, policy, env, episodes, seed)
+    env.close()
+    return count
+
+
 def check_recording(env_id: str, env_kwargs: Mapping[str, Any]) -> None:
     """Records one random step, so that a run which cannot be recorded fails at once."""
     env = agent.environment(env_id, 1, render_kwargs(env_id) | dict(env_kwargs))
@@ -192,16 +209,19 @@ def preview(path: Path) -> bytes:
 
 
 def main(words: list[str]) -> int:
-    """For a run that records videos, which leaves this to a process of its own."""
+    """For a run that records videos in a subprocess; prints why it failed, as JSON."""
     try:
         match words:
             case ["check", env_id, env_kwargs]:
                 check_recording(env_id, json.loads(env_kwargs))
+            case ["record", run, step, path]:
+                with files.replacing(Path(path)) as fresh:
+                    record_run(fresh, reading.record(run), int(step))
             case ["preview", path]:
                 sys.stdout.buffer.write(preview(Path(path)))
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
+    except Exception as error:  # from any drawing library
+        print(json.dumps({"reason": status.describe(error)}))
+        return 1
     return 0
 
 

@@ -66,7 +66,8 @@ def _prepare(run: Run, user: UserCode) -> Setup:
     env_seed, test_seed, init_seed = map(int, seeds.generate_state(3))
     devices = Devices(run.devices, *share.for_devices)
     run = _with_counts(run, devices.count)
-    _check_wandb(run)
+    if run.wandb and share.rank == 0:
+        Wandb.check_available()
     train_envs = _make_envs(run, data.num_envs, env_seed)
     test_episodes = share.split(data.num_test_episodes)
     test_envs = _make_envs(run, 1, test_seed) if test_episodes else None
@@ -90,15 +91,6 @@ def _prepare(run: Run, user: UserCode) -> Setup:
     )
 
 
-def _check_wandb(run: Run) -> None:
-    names = ("wandb_tags", "wandb_notes", "wandb_models")
-    given = [f"--{name}" for name in names if getattr(run, name)]
-    if given and not run.wandb:
-        raise ValueError(f"{' and '.join(given)} needs --wandb")
-    if run.wandb and mpi.rank() == 0:
-        Wandb.check_available()
-
-
 def _make_envs(run: Run, count: int, seed: int) -> Any:
     return envs.make(run.env, count, seed, run.data.max_ep_len, run.env_kwargs)
 
@@ -115,11 +107,11 @@ def _make_learner(
 ) -> tuple[Buffer, Learner]:
     if isinstance(run.data, OnPolicy):
         rollout = Rollout(share.rollout_steps, run.data.num_envs, spec)
-        learner = Learner(run.module.update, state, rollout.data, 1, devices)
+        learner = Learner(run.module.update, state, [rollout.data], 1, devices)
         return rollout, learner
     replay = HostReplay(share.replay_size, spec)
-    shape = (share.updates_per_round, share.batch_size, replay.rows.shape[1])
-    rows = jax.ShapeDtypeStruct(shape, np.float32)
+    batch = (share.batch_size, replay.rows.shape[1])
+    rows = [jax.ShapeDtypeStruct((n, *batch), np.float32) for n in share.round_sizes]
     learn = scan_updates(run.module, spec.obs_size)
     return replay, Learner(learn, state, rows, 1, devices)
 

@@ -606,8 +606,11 @@ def test_weights_and_biases_gets_project_group_tags_notes_and_models(
     assert b"policy.npz" in content
     config = yaml.safe_load((run / "config.yaml").read_text())
     assert config["wandb_tags"] == ["red", "blue"]
-    again = jaxrl_command("resume", run, "--steps", 192)
+    again = jaxrl_command("resume", run, "--steps", 192, "--wandb")
     assert again.returncode == 0, again.stderr
+    logs = list((run / "wandb").glob("offline-run-*/*.wandb"))
+    assert len({file.name for file in logs}) == 1  # the same run, as W&B sees it
+    assert any(b"step-192" in file.read_bytes() for file in logs)
 
 
 def test_a_run_of_a_grid_is_in_its_group_at_weights_and_biases(tmp_path, monkeypatch):
@@ -628,10 +631,13 @@ def test_a_run_of_a_grid_is_in_its_group_at_weights_and_biases(tmp_path, monkeyp
     assert given_to[0]["project"] == "jaxrl"
 
 
-def test_what_only_weights_and_biases_uses_needs_it(tmp_path):
-    with pytest.raises(UserError, match=r"wandb_tags= and wandb_models=True.*wandb="):
-        train(tmp_path, "ppo", "CartPole-v1", wandb_tags=["a"], wandb_models=True)
-    assert not list(tmp_path.iterdir())
+def test_what_only_weights_and_biases_uses_is_noted_without_it(tmp_path, capsys):
+    settings = small("ppo", out=str(tmp_path), wandb_tags=["a"], wandb_models=True)
+    jaxrl.train("ppo", "CartPole-v1", **settings)
+    printed = capsys.readouterr().out
+    assert "wandb_tags" in printed
+    assert "wandb_models" in printed
+    assert "wandb_notes" not in printed
 
 
 # The command
