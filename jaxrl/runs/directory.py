@@ -168,6 +168,13 @@ def notes_on_wandb(text: str, wandb: bool) -> list[str]:
     return ["config.yaml asks for Weights & Biases; nothing is sent without --wandb"]
 
 
+def notes_on_unused(run: Run) -> list[str]:
+    """Says which settings do nothing."""
+    names = ("wandb_tags", "wandb_notes", "wandb_models")
+    given = [f"--{name}" for name in names if getattr(run, name)]
+    return [f"{x} does nothing without --wandb" for x in given if not run.wandb]
+
+
 def with_total_steps(run: Run, steps: int, stopped_by: str = "") -> Run:
     """The run made longer; a decay over the whole run is stretched with it.
 

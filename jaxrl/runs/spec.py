@@ -17,7 +17,7 @@ from typing import Any, Literal
 from jaxrl import algos
 from jaxrl.algos import presets
 from jaxrl.errors import UserError, suggestion
-from jaxrl.settings import Auto, Count, Real, Size
+from jaxrl.settings import Auto, Count, Real, Size, Words
 from jaxrl.settings.fields import Field, call, fields
 from jaxrl.settings.values import broken_rule, converted, plain
 
@@ -70,6 +70,12 @@ class Run:
     """Remove an earlier run of this name and seed; files of yours are moved aside."""
     wandb: bool = False
     """Also log to Weights & Biases."""
+    wandb_tags: Words = ()
+    """Tags of the run at Weights & Biases."""
+    wandb_notes: str = ""
+    """Notes on the run at Weights & Biases."""
+    wandb_models: bool = False
+    """Also upload each saved model to Weights & Biases, as an artifact."""
     # Not a setting: path, step and SHA-256 of what `init_from` gave.
     init_source: dict[str, Any] = dataclasses.field(default_factory=dict)
 

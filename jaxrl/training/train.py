@@ -36,6 +36,7 @@ def train(run: Run, screen: bool = True, user: UserCode = NONE) -> Result:
             directory.config_yaml(directory.description(setup.run))
             kept = contents.clear(path)
             notes += [f"your own files in {path} are now in {kept}"] if kept else []
+            notes += directory.notes_on_unused(setup.run)
         return _run(setup, path, attempt, None, screen, user, notes)
 
 
