@@ -5,7 +5,7 @@ import importlib
 import sys
 
 from jaxrl import __version__
-from jaxrl.cli import interrupt, outcome, stdout
+from jaxrl.cli import habits, interrupt, outcome, stdout
 from jaxrl.errors import UserError
 from jaxrl.processes import ranks, threads
 from jaxrl.runs.status import Status
@@ -88,7 +88,7 @@ def _ran(command: str, rest: list[str]) -> int:
     try:
         with interrupt.as_exit():
             module = importlib.import_module(f"jaxrl.cli.{command}")
-        code = module.main(rest)
+        code = module.main(habits.translated(command, rest))
         outcome.record_if_none(Status.from_exit_code(code))
         return code
     except BrokenPipeError:  # the reader of our output has seen enough
@@ -133,8 +133,10 @@ def _unknown(command: str) -> int:
     import difflib
 
     near = difflib.get_close_matches(command, COMMANDS, 1)
-    hint = (
-        f"; did you mean {near[0]!r}?" if near else f"; there is {', '.join(COMMANDS)}"
-    )
+    hint = f"; there is {', '.join(COMMANDS)}"
+    if ours := habits.meant(command):
+        hint = f"; type {ours}"
+    elif near:
+        hint = f"; did you mean {near[0]!r}?"
     print(f"jaxrl has no command {command!r}{hint}", file=sys.stderr)
     return 2

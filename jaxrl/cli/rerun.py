@@ -1,6 +1,7 @@
 """`jaxrl rerun DIR [--seed N] [--setting value ...]`."""
 
-from jaxrl.cli import running, setting_flags
+from jaxrl.cli import lists, running, setting_flags
+from jaxrl.processes import mpirun
 from jaxrl.runs import reading
 
 
@@ -8,6 +9,7 @@ def main(arguments: list[str]) -> int:
     parser = setting_flags.rerun(arguments)
     changes = setting_flags.parsed(parser, arguments, ("verbose_ranks",))
     record = reading.record(changes.pop("dir"))
+    lists.refuse_in_rerun(str(record.path), changes)
     threads = running.fix_threads(record)
     running.cache_compilations()
     from jaxrl.runs import directory
@@ -22,6 +24,6 @@ def main(arguments: list[str]) -> int:
     if directory.run_path(run).resolve() == record.path.resolve():
         changes["exp_name"] = f"{run.exp_name}-rerun"
         run = directory.read(text, **changes)
-    if ranks := running.ranks_to_start(run.num_procs):
+    if ranks := mpirun.ranks_to_start(run.num_procs):
         return running.launched(["rerun", *arguments], ranks, threads)
     return running.report(train.train(run))

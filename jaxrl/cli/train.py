@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl.algos import NAMES
-from jaxrl.cli import flags, running, setting_flags
+from jaxrl.cli import flags, lists, running, setting_flags
 from jaxrl.errors import UserError, unknown
-from jaxrl.runs import spec
+from jaxrl.processes import mpirun
+from jaxrl.runs import nested, spec
 
 OPTIONS = ("algo", "config", "verbose_ranks")  # which are not settings
 
@@ -19,6 +20,7 @@ def main(arguments: list[str]) -> int:
     algo = _algorithm(arguments, str(file.pop("algo", "")))
     parser = setting_flags.train(arguments, algo)
     given = file | setting_flags.parsed(parser, arguments, OPTIONS)
+    lists.refuse_in_train(algo, given)
     preset, env = given.pop("preset", "default"), given.pop("env", None)
     if not env:
         raise UserError("missing environment; name one, as in --env Hopper-v4")
@@ -27,7 +29,7 @@ def main(arguments: list[str]) -> int:
         # names may be a stranger's.
         sys.path.insert(0, os.getcwd())
     run = spec.make(algo, str(env), given, str(preset))
-    if ranks := running.ranks_to_start(run.num_procs):
+    if ranks := mpirun.ranks_to_start(run.num_procs):
         return running.launched(["train", *arguments], ranks)
     running.cache_compilations()
     from jaxrl.training import train  # after the settings proved right: it is slow
@@ -62,4 +64,4 @@ def _read(path: str) -> dict[str, Any]:
         )
     if not isinstance(content, Mapping):
         raise UserError(f"{path} must hold settings, one a line, as in 'gamma: 0.98'")
-    return {str(name).replace("-", "_"): value for name, value in content.items()}
+    return nested.flat(content, path)

@@ -23,5 +23,11 @@ class UserCode:
                 f"on_epoch is {self.on_epoch!r}, but must be a function or None"
             )
 
+    @property
+    def given(self) -> list[str]:
+        """The names of what the user handed over."""
+        own = dataclasses.fields(self)
+        return [x.name for x in own if getattr(self, x.name) != x.default]
+
 
 NONE = UserCode()
