@@ -4,15 +4,17 @@ Each function imports what it needs when it is called, so that `import jaxrl` is
 """
 
 import os
+import sys
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from jaxrl.errors import about_arguments
+from jaxrl.errors import about_arguments, as_arguments
 
 if typing.TYPE_CHECKING:
     from pathlib import Path
 
     import gymnasium
+    import matplotlib.figure
 
     from jaxrl.experiments.random_search import BestSettings
     from jaxrl.experiments.search import SearchResult
@@ -29,6 +31,7 @@ def train(
     preset: str | None = None,
     screen: bool = True,
     on_epoch: "OnEpoch | None" = None,
+    callbacks: Sequence[typing.Any] | None = None,
     **settings: typing.Any,
 ) -> "Result":
     """Does what `jaxrl train` does; returns the state, the rows of the log, the path.
@@ -36,12 +39,13 @@ def train(
     `jaxrl.train("sac", "Hopper-v4", steps=100_000, gamma=0.98)`: settings have the
     names of the command's flags. `on_epoch(state, step)` is called after each epoch;
     the metrics it returns, such as {"nested/metric": 1.0}, are in the epoch's row.
+    `callbacks` are objects as in `jaxrl.callbacks`.
 
     All settings may also come as one dict in the place of `algo`, flat or in sections
     (see `jaxrl.runs.nested`); arguments win over it.
 
-    `num_procs=4` starts four processes and returns what rank 0 would; they cannot call
-    `on_epoch`, for which the script itself is started with `mpirun -n 4 python`.
+    `num_procs=4` starts four processes and returns what rank 0 would; objects of
+    this process, such as `on_epoch`, need `mpirun -n 4 python script.py` instead.
     """
     from jaxrl.runs import nested, spec
     from jaxrl.training import launch, train
@@ -51,7 +55,7 @@ def train(
     given = config | settings
     named, place = given.pop("algo", algo), given.pop("env", None)
     start = preset or given.pop("preset", "default")
-    user = UserCode(on_epoch=on_epoch)
+    user = UserCode(on_epoch=on_epoch, callbacks=callbacks)
     run = spec.make(named, env or place, given, str(start))
     if ranks := launch.ranks_to_start(run.num_procs, user):
         return launch.train(run, ranks, screen)
@@ -65,8 +69,14 @@ def resume(
     *,
     screen: bool = True,
     on_epoch: "OnEpoch | None" = None,
+    callbacks: Sequence[typing.Any] | None = None,
+    wandb: bool = False,
 ) -> "Result":
     """Continues a run as if it had never stopped; `steps` to train longer than planned.
+
+    If the run's callbacks have a state, `callbacks` must be of the same classes in the
+    same order; [] drops them. A run that a callback has finished needs `steps`.
+    Nothing is sent to Weights & Biases without `wandb`: the run may be a stranger's.
 
     XLA's last bits depend on its number of threads: start Python with the `NPROC` that
     config.yaml names, as `jaxrl resume` does.
@@ -75,11 +85,11 @@ def resume(
     from jaxrl.training import launch, train
     from jaxrl.training.user_code import UserCode
 
-    user = UserCode(on_epoch=on_epoch)
+    user = UserCode(on_epoch=on_epoch, callbacks=callbacks)
     record = reading.record(directory)
     if ranks := launch.ranks_to_start(record.num_procs, user):
-        return launch.resume(record.path, steps, ranks, screen)
-    return train.resume(directory, steps, screen, user)
+        return launch.resume(record.path, steps, ranks, screen, wandb)
+    return train.resume(directory, steps, screen, user, wandb)
 
 
 @about_arguments()
@@ -156,13 +166,116 @@ def load(
     return agent.load(directory, model)
 
 
+def load_model(
+    directory: "str | os.PathLike[str]", name: str = "last", like: typing.Any = None
+) -> typing.Any:
+    """A model that `Logger.save_model` saved: a tree of NumPy arrays.
+
+    Named tuples and dataclasses come back as dicts of their fields; with `like`, the
+    tree is one such as `like`.
+    """
+    from jaxrl.errors import UserError
+    from jaxrl.runs import reading, trees
+
+    record = reading.record(directory)
+    if not record.is_own_loop:
+        raise UserError(
+            f"{record.path} is a run of jaxrl's algorithms; jaxrl.load gives its policy"
+        )
+    tree = trees.load(record.tree_file(name), inside=record.path)
+    return tree if like is None else trees.fill(like, tree)
+
+
+def record_video(
+    policy: typing.Callable[..., typing.Any],
+    env: "gymnasium.Env | str",
+    video_path: "str | os.PathLike[str]",
+    n_episodes: int = 1,
+    seed: int = 0,
+) -> "Path":
+    """Records episodes as an .mp4 or .gif; returns its path.
+
+    `policy(obs)` gives an action. An environment that was made without render_mode
+    "rgb_array" is made again with it, if it has one; an id is enough too.
+    """
+    from pathlib import Path
+
+    from jaxrl.show import video
+
+    path = Path(os.fsdecode(_a_path(video_path, "video_path")))
+    video.record(policy, env, path, n_episodes, seed)
+    return path
+
+
+@about_arguments()
+def plot(
+    paths: typing.Any,
+    *,
+    output: "str | os.PathLike[str] | None" = None,
+    show: bool = False,
+    **options: typing.Any,
+) -> "matplotlib.figure.Figure":
+    """Draws learning curves as `jaxrl plot` does; returns matplotlib's figure.
+
+    `options` have the names of the command's flags: y, x, smooth, est, band, group,
+    count, facet, select, exclude, legend, ref, suite. With `output` it is also written
+    to a .png, .svg or .pdf.
+    """
+    from pathlib import Path
+
+    from jaxrl.runs.listing import as_paths
+    from jaxrl.show import picture
+    from jaxrl.show import plot as drawing
+    from jaxrl.show.writing import writing
+
+    chosen = picture.Options.from_python(options)
+    if output is not None:
+        output = Path(os.fsdecode(_a_path(output, "output")))
+    made = picture.picture(as_paths(paths), chosen, print, _note)
+    figure = drawing.figure(made.size, made.drawing)
+    if output is not None:
+        with writing(output, drawing.SUFFIXES) as path:
+            drawing.save(path, figure)
+    if show:
+        drawing.show(made.size, made.drawing)
+    return figure
+
+
+@about_arguments()
+def report(
+    paths: typing.Any, output: "str | os.PathLike[str]" = "report.html"
+) -> "Path":
+    """Writes one page about runs, as `jaxrl report` does; returns its path."""
+    from pathlib import Path
+
+    from jaxrl.runs.listing import as_paths
+    from jaxrl.show import report as page
+
+    path = Path(os.fsdecode(_a_path(output, "output")))
+    page.write(as_paths(paths), path, _note)
+    return path
+
+
+def _a_path(value: typing.Any, name: str) -> typing.Any:
+    from jaxrl.errors import UserError
+
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+        raise UserError(f"{name} is {value!r}, but must be the path of a file")
+    return value
+
+
+def _note(text: str) -> None:
+    """What a picture or page leaves out, as the commands say it."""
+    print(f"jaxrl: {as_arguments(text)}", file=sys.stderr)
+
+
 def evaluate_policy(
     policy: typing.Callable[..., typing.Any],
     env: "gymnasium.Env",
-    episodes: int = 10,
+    num_test_episodes: int = 10,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """Mean and standard deviation of the returns of `episodes` episodes."""
+    """Mean and standard deviation of the returns of `num_test_episodes` episodes."""
     from jaxrl import evaluation
 
-    return evaluation.evaluate_policy(policy, env, episodes, seed)
+    return evaluation.evaluate_policy(policy, env, num_test_episodes, seed)

@@ -56,11 +56,8 @@ class Grid:
         """Settings that move together: the first values of all, the second, ..."""
         group = [self._axis(key, several) for key, several in values.items()]
         lengths = {axis.key: len(axis.values) for axis in group}
-        if len(set(lengths.values())) > 1:
-            counts = " and ".join(f"{key} has {n}" for key, n in lengths.items())
-            raise UserError(
-                f"settings zipped together have equally many values: {counts}"
-            )
+        if fault := combinations.unequal(lengths):
+            raise UserError(fault)
         self._groups.append(group)
         self._filled_by.append(("zip", (values,)))
         return self

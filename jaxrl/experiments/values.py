@@ -132,4 +132,4 @@ def _env_fault(value: Any) -> str:
     if isinstance(value, str) and value:
         return envs.misspelt(value)
     what = "empty" if value in (None, "") else repr(value)
-    return f"env is {what}, but must be a name, as in env: Hopper-v4"
+    return f"env is {what}, but must be a name, such as Hopper-v4"

@@ -90,3 +90,11 @@ def die_with_parent(parent: int = 0) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if parent and os.getppid() != parent:  # it died before the request was made
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def signal_name(number: int) -> str:
+    """Such as SIGKILL."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"

@@ -8,10 +8,11 @@ Flat settings and sections may be mixed. Dots lead into sections on a command li
 in `algorithm.params.gamma=0.98`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jaxrl.errors import UserError, suggestion
+from jaxrl.yaml_lines import Place
 
 # The names of ours for those in a section; `experiment` also holds others by our names.
 SECTIONS: dict[str, dict[str, str]] = {
@@ -20,40 +21,55 @@ SECTIONS: dict[str, dict[str, str]] = {
     "algorithm": {"name": "algo", "preset": "preset", "params": ""},
 }
 ALIASES = {"algo": "algorithm", "environment": "env"}
+ALONE = {"experiment": "exp_name", "env": "env", "algorithm": "algo"}
 
 
 def flat(config: Mapping[Any, Any], where: str) -> dict[str, Any]:
     """The settings of a mapping with or without sections."""
-    found: dict[str, Any] = {}
+    return {name: value for name, (value, _) in located(config, where).items()}
+
+
+def located(config: Mapping[Any, Any], where: str) -> dict[str, tuple[Any, Place]]:
+    """The same, each with its place in the mapping."""
+    found: dict[str, tuple[Any, Place]] = {}
     for key, value in config.items():
-        for name, inner in _settings(str(key).replace("-", "_"), value, where):
+        for name, inner, place in _settings(str(key), value, where):
             if name in found:
                 raise UserError(f"{where} sets {name} twice")
-            found[name] = inner
+            found[name] = inner, place
     return found
 
 
-def _settings(key: str, value: Any, where: str) -> list[tuple[str, Any]]:
+def _settings(key: str, value: Any, where: str) -> Iterator[tuple[str, Any, Place]]:
     section = ALIASES.get(key, key)
     if section not in SECTIONS:
-        return [(key, value)]
-    if not isinstance(value, Mapping):
-        if section == "experiment":
-            return [("exp_name", value)]
-        return [("env" if section == "env" else "algo", value)]
-    found: list[tuple[str, Any]] = []
-    for name, inner in value.items():
-        ours = _name(section, str(name), where)
-        if ours:
-            found.append((ours, inner))
-        elif isinstance(inner, Mapping):
-            found += [(str(k).replace("-", "_"), x) for k, x in inner.items()]
-        else:
-            raise UserError(
-                f"{where}: {section} has {name}: {inner!r}, but that must hold "
-                "settings, as in {gamma: 0.98}"
-            )
-    return found
+        yield _ours(key), value, (key,)
+    elif not isinstance(value, Mapping):
+        yield ALONE[section], value, (key,)
+    else:
+        for part, inner in value.items():
+            yield from _part(section, (key, str(part)), inner, where)
+
+
+def _part(
+    section: str, place: Place, inner: Any, where: str
+) -> Iterator[tuple[str, Any, Place]]:
+    """A setting in a section, or the settings in its `params`."""
+    name = str(place[-1])
+    if ours := _name(section, name, where):
+        yield ours, inner, place
+    elif isinstance(inner, Mapping):
+        for key, value in inner.items():
+            yield _ours(str(key)), value, (*place, str(key))
+    else:
+        raise UserError(
+            f"{where}: {section} has {name}: {inner!r}, but that must hold settings, "
+            "as in {gamma: 0.98}"
+        )
+
+
+def _ours(name: str) -> str:
+    return name.replace("-", "_")
 
 
 def _name(section: str, name: str, where: str) -> str:
@@ -62,7 +78,7 @@ def _name(section: str, name: str, where: str) -> str:
     if name in known:
         return known[name]
     if section == "experiment":
-        return name.replace("-", "_")
+        return _ours(name)
     hint = suggestion(name, known) or f"; it has {', '.join(known)}"
     raise UserError(f"{where}: {section} has no {name!r}{hint}")
 

@@ -47,9 +47,11 @@ def train(run: Run, size: int, screen: bool) -> Result:
         return _run(words, size, screen, directory.run_path(run), Path(place))
 
 
-def resume(path: Path, steps: int | None, size: int, screen: bool) -> Result:
+def resume(
+    path: Path, steps: int | None, size: int, screen: bool, wandb: bool = False
+) -> Result:
     """Continues with `size` processes; returns what rank 0 would."""
-    words = ["resume", str(path)]
+    words = ["resume", str(path), *(["--wandb"] if wandb else [])]
     words += [] if steps is None else ["--steps", str(steps)]
     with tempfile.TemporaryDirectory(prefix="jaxrl-resume-") as place:
         return _run(words, size, screen, path, Path(place))
@@ -62,7 +64,7 @@ def _run(words: list[str], size: int, screen: bool, path: Path, place: Path) -> 
         "PYTHONPATH": os.pathsep.join(sys.path),
         subprocesses.STATUS: str(outcome),
     }
-    threads = mpirun.threads_of_a_rank(size)
+    threads, before = mpirun.threads_of_a_rank(size), status.read(path / status.FILE)
     launch = mpirun.Launch(words, size, threads, _output(screen), variables)
     code, stopped_by = launch.run_to_end()
     if code and not stopped_by:
@@ -70,6 +72,7 @@ def _run(words: list[str], size: int, screen: bool, path: Path, place: Path) -> 
         reason = (ended.reason if ended else "") or launch.reason
         if code == status.REFUSED:
             raise UserError(reason)
+        status.note_reason(path, before, code, reason)
         raise RuntimeError(reason or f"the processes ended with exit code {code}")
     saved, complaints = checkpoint.newest(path)
     if saved is None:
