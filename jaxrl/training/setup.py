@@ -133,3 +133,12 @@ def _with_counts(run: Run, devices: int) -> Run:
             f"-n {run.num_procs}"
         )
     return dataclasses.replace(run, num_procs=ranks, devices=devices)
+
+
+def state_shapes(run: Run) -> Any:
+    """Those of the algorithm's state, without making the other parts of a run."""
+    made = _make_envs(run, 1, 0)
+    try:
+        return jax.eval_shape(_initializer(run, made.spec, 0))
+    finally:
+        made.close()
