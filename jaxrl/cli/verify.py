@@ -81,14 +81,15 @@ def _report(record: Record, repeated: Record, epochs: int) -> int:
     found = comparison.compare(record, repeated, epochs)
     found = _with_state(record, repeated, found)
     if found.own:
-        say(f"  not compared, in one of the two alone: {', '.join(found.own)}")
+        names = printable(", ".join(found.own))
+        say(f"  not compared, in one of the two alone: {names}")
     if not found.difference:
         parts = [_count(found.epochs, "epoch"), _count(found.columns, "column")]
         parts += [_count(found.models, "policy", "policies")] if found.models else []
         say(f"identical: {', '.join(parts)}")
         return 0
     where, before, now = found.difference
-    say(f"different: {where} is {before} in {record.path} and {now} here")
+    say(f"different: {where} is {printable(before)} in {record.path} and {now} here")
     there, here = record.config.get("machine"), repeated.config["machine"]
     lines = comparison.machine_differences(there, here)
     same = "versions, threads and machine are the same; did the environment change?"
@@ -108,7 +109,10 @@ def _with_state(record: Record, repeated: Record, found: Compared) -> Compared:
         return found
     if there.content["env_steps"] != here.content["env_steps"]:
         return found
-    hashes = [comparison.digest(saved.content["state"]) for saved in (there, here)]
+    try:
+        hashes = [comparison.digest(saved.content["state"]) for saved in (there, here)]
+    except (LookupError, TypeError, AttributeError):  # not as a run saves it
+        raise UserError(f"{record.path}: its checkpoint is damaged: no state") from None
     say(f"  SHA-256 of the state at step {here.content['env_steps']}: {hashes[1]}")
     if hashes[0] == hashes[1]:
         return found

@@ -209,7 +209,8 @@ def extensions(config: str, step: int, run: Run) -> dict[str, Any]:
 
     `config` is that of the checkpoint at `step`, from which `run` continues.
     """
-    known = parsed(config).get("extended") or []
+    known = parsed(config).get("extended")
+    known = known if isinstance(known, list) else []  # a stranger's can be anything
     before = read(config).total_steps
     if before != run.total_steps:
         known = [*known, {"step": step, "total_steps": before}]
