@@ -153,12 +153,23 @@ def _drawable(env: Any) -> tuple[Any, bool]:
     modes = (getattr(env, "metadata", None) or {}).get("render_modes", [])
     spec = getattr(env, "spec", None)
     if "rgb_array" in modes and spec is not None:
-        return envs.remade(spec, render_kwargs(spec.id)), True
-    known = f"its render modes are {', '.join(modes)}" if modes else "it has no"
+        return _remade(spec), True
+    known = f"its render modes are {', '.join(modes)}" if modes else "it has none"
     raise UserError(
-        f"the environment cannot be drawn: {known} render mode; it needs "
-        "render_mode='rgb_array', as in gymnasium.make(id, render_mode='rgb_array')"
+        f"the environment cannot be drawn: it needs the render mode rgb_array; {known}"
     )
+
+
+def _remade(spec: Any) -> Any:
+    """An environment with this spec that draws pictures."""
+    drawing = render_kwargs(spec.id)
+    own = {name: x for name, x in drawing.items() if name not in spec.kwargs}
+    try:
+        return envs.remade(spec, own | {"render_mode": "rgb_array"})
+    except ValueError as error:
+        raise UserError(
+            f"{error}; give one that was made with render_mode='rgb_array'"
+        ) from None
 
 
 def _writer(path: Path, fps: float) -> Any:
