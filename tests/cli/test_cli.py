@@ -26,7 +26,24 @@ def in_a_new_process(code: str) -> str:
 
 
 def test_the_public_names_are_all_that_the_package_shows():
-    expected = {"train", "resume", "search", "load", "evaluate_policy", "Grid", "algos"}
+    expected = {
+        "STOP",
+        "Grid",
+        "Logger",
+        "algos",
+        "callbacks",
+        "evaluate_policy",
+        "load",
+        "load_model",
+        "plot",
+        "random_search",
+        "record_video",
+        "report",
+        "resume",
+        "runs",
+        "search",
+        "train",
+    }
     assert set(dir(jaxrl)) == set(jaxrl.__all__) == expected | {"__version__"}
     for name in jaxrl.__all__:
         assert getattr(jaxrl, name) is not None
