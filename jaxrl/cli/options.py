@@ -180,7 +180,7 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
         "named module:ID is imported.",
         [
             RUN,
-            _number("--epochs", "epochs to repeat [about a minute's worth]"),
+            _number("epochs to repeat [about a minute's worth]", "--epochs"),
             _option("--into", metavar="DIR", help=argparse.SUPPRESS),
             add_verbose,
         ],
