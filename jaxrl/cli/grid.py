@@ -25,7 +25,7 @@ OPTIONS = (
 def main(arguments: list[str]) -> int:
     parser = setting_flags.grid(arguments)
     own, unknown = parser.parse_some(arguments)
-    if own.grid in NAMES:
+    if {*own.grid} <= {*NAMES}:
         parser.refuse_misspelt(unknown, (*setting_flags.NO_SETTINGS, *OPTIONS))
     given = {k: x for k, x in vars(own).items() if k not in OPTIONS}
     places = {k: x for k, x in vars(own).items() if k in ("name", "out") and x}

@@ -18,6 +18,10 @@ from jaxrl.runs.reading import Record
 def main(arguments: list[str]) -> int:
     given = options.parser("verify").parse(arguments)
     record = reading.record(given.dir)
+    if record.is_own_loop:
+        raise UserError(
+            f"{record.path} was logged by a program that jaxrl cannot repeat"
+        )
     threads = running.fix_threads(record)
     epochs = _epochs(record, given.epochs)
     if given.into:  # a rank that the command started
