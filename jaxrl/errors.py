@@ -12,7 +12,7 @@ class UserError(ValueError):
 
 
 FLAG = re.compile(r"--([a-z_]+)(?![\w=-])")
-SWITCHES = ("overwrite", "wandb")
+SWITCHES = ("changed_code", "overwrite", "wandb")
 
 
 @contextlib.contextmanager

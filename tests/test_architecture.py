@@ -14,12 +14,12 @@ ALLOWED = {
     "errors": set(),
     "files": set(),
     "yaml_lines": {"errors", "files"},
-    "settings": {"yaml_lines"},
+    "settings": {"errors", "yaml_lines"},
     "spaces": set(),
     "types": {"settings", "spaces"},
     "checks": {"types", "settings"},
     "maths": {"types", "settings", "policy"},
-    "algos": {"errors", "types", "settings", "checks", "maths"},
+    "algos": {"errors", "files", "types", "settings", "checks", "maths"},
     "envs": {"spaces"},
     "policy": {"files", "settings", "spaces"},
     "evaluation": set(),
@@ -31,8 +31,8 @@ ALLOWED = {
         *("logging", "parallel"),
     },
     "show": {
-        *("__version__", "errors", "files", "spaces", "envs", "policy"),
-        *("evaluation", "logging", "runs"),
+        *("__version__", "errors", "files", "spaces", "maths", "algos", "envs"),
+        *("policy", "evaluation", "logging", "runs"),
     },
     "training": {
         *("errors", "files", "types", "checks", "maths", "algos", "envs", "policy"),
@@ -48,7 +48,10 @@ ALLOWED = {
     },
     "api": {
         "errors",
+        "spaces",
         "settings",
+        "maths",
+        "algos",
         "policy",
         "evaluation",
         "runs",
@@ -104,7 +107,11 @@ each_file = pytest.mark.parametrize(
 )
 each_algorithm = pytest.mark.parametrize(
     "path",
-    [p for p in inside if room(p) == "algos" and p.stem not in ("__init__", "presets")],
+    [
+        p
+        for p in inside
+        if room(p) == "algos" and p.stem not in ("__init__", "presets", "user_files")
+    ],
     ids=lambda path: path.stem,
 )
 

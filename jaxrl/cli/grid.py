@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from jaxrl.algos import NAMES
+from jaxrl.algos import NAMES, is_file
 from jaxrl.cli import setting_flags
 from jaxrl.cli.stdout import say
 from jaxrl.errors import UserError, suggestion
@@ -51,7 +51,7 @@ def _grid_file(
     first: str, given: dict[str, list[str]], places: dict[str, str]
 ) -> GridFile:
     """The grid of a file, or of flags."""
-    if first in NAMES:
+    if first in NAMES or is_file(first):
         return grid_file.from_flags(first, given, places)
     if not first or not (Path(first).exists() or Path(first).suffix):
         hint = suggestion(first, NAMES) or f"; choose {', '.join(NAMES)} or a file"

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from jaxrl.algos import NAMES
 from jaxrl.cli import flags, setting_flags
 from jaxrl.cli.flags import Parser
 from jaxrl.cli.setting_flags import DURATION, add_jobs, add_verbose
@@ -62,6 +63,12 @@ MODEL = _option(
 )
 MAX_LEN = _number("--max_len", "maximum steps per episode")
 SEED = _number("--seed", "seed of the episodes", 0)
+ALGO = _option(
+    "--algo",
+    metavar="FILE",
+    default="",
+    help="run this file, for an algorithm of yours whose act NumPy cannot play",
+)
 RUNS = "runs, directories of runs, or globs"
 
 
@@ -154,12 +161,13 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
         [_add_search],
     ),
     "resume": (
-        "DIR [--steps N]",
+        "DIR [--steps N] [--changed-code]",
         "Continues a run from its last checkpoint, with the same results as if it had "
         "never stopped.",
         [
             RUN,
             _number("--steps", "total steps of the run, to train longer than planned"),
+            _switch("--changed_code", "continue with your algorithm's changed file"),
             add_verbose,
         ],
     ),
@@ -168,7 +176,7 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
         "Plays episodes with the policy of a run, in the run's environment.",
         [
             *(RUN, MODEL, _number("--episodes", "number of episodes", 100)),
-            *(MAX_LEN, SEED, _add_way_to_act),
+            *(MAX_LEN, SEED, _add_way_to_act, ALGO),
             _switch("--render", "show the episodes in a window"),
             _switch("--json", "print one line of JSON instead"),
         ],
@@ -178,7 +186,7 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
         "Records a video of a run's policy in its environment; needs no display.",
         [
             *(RUN, MODEL, _output("agent.mp4")),
-            *(_number("--episodes", "number of episodes", 1), MAX_LEN, SEED),
+            *(_number("--episodes", "number of episodes", 1), MAX_LEN, SEED, ALGO),
         ],
     ),
     "plot": (
@@ -212,6 +220,22 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
                 help="directory that would hold the runs [runs]",
             )
         ],
+    ),
+    "new": (
+        "FILE.py --from ALGO",
+        "Writes a copy of an algorithm, to change and to train with: jaxrl train "
+        "./FILE.py --env ID.",
+        [
+            _option("file", metavar="FILE", help="file to write, as in my_sac.py"),
+            lambda made: made.add_choice("--from", NAMES, "the algorithm to copy"),
+        ],
+    ),
+    "check": (
+        "FILE.py",
+        "Runs the contracts of an algorithm on your file: the six names, purity, "
+        "compilation, vmap, scan, donation, two devices and five small problems. "
+        "Prints a line for each; takes one or two minutes.",
+        [_option("file", metavar="FILE", help="an algorithm's file, or a name")],
     ),
     "export": (
         "DIR [-o policy.npz|policy.onnx] [--overwrite] ...",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxrl.algos import NAMES
+from jaxrl.algos import NAMES, is_file
 from jaxrl.cli import flags, running, setting_flags
 from jaxrl.errors import UserError, unknown
 from jaxrl.runs import spec
@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> int:
     preset, env = given.pop("preset", "default"), given.pop("env", None)
     if not env:
         raise UserError("missing environment; name one, as in --env Hopper-v4")
-    if flags.peek(arguments, "--env"):
+    if flags.peek(arguments, "--env") or flags.peek(arguments, "--networks"):
         # Only a module that the user names may be imported from here: one that a file
         # names may be a stranger's.
         sys.path.insert(0, os.getcwd())
@@ -42,10 +42,11 @@ def _algorithm(words: list[str], in_file: str) -> str:
         file = flags.peek(words, "--config")
         raise UserError(f"the command says {algo}, but {file} says {in_file}")
     algo = algo or in_file
-    if algo in NAMES:
+    if algo in NAMES or is_file(algo):
         return algo
     if not algo:
-        raise UserError(f"missing algorithm; choose {', '.join(NAMES)}")
+        names = ", ".join(NAMES)
+        raise UserError(f"missing algorithm; choose {names}, or name a .py file")
     raise UserError(unknown("algorithm", algo, NAMES))
 
 

@@ -10,7 +10,8 @@ def main(arguments: list[str]) -> int:
     given = options.parser("video").parse(arguments)
     run = reading.record(given.dir)
     drawing = video.render_kwargs(run.config["env"])
-    policy, env = agent.load(run.path, given.model, given.max_len, **drawing)
+    code = agent.Code(algo=given.algo)
+    policy, env = agent.load(run.path, given.model, given.max_len, code=code, **drawing)
     with writing(given.output, video.SUFFIXES) as path:
         count = video.record_video(path, policy, env, given.episodes, given.seed)
     env.close()

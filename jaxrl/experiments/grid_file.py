@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jaxrl import yaml_lines
+from jaxrl import algos, yaml_lines
 from jaxrl.errors import UserError, suggestion
 from jaxrl.experiments import slurm, values
 from jaxrl.experiments.grid import Grid
@@ -64,7 +64,8 @@ def from_flags(
     algo: str, flags: Mapping[str, list[str]], changes: Mapping[str, str] | None = None
 ) -> GridFile:
     """The grid of one line: flags with a value or several."""
-    builder = Builder(algo, Mistakes())
+    values.notice(algo)
+    builder = Builder(algos.label(algo), Mistakes())
     data = {"algo": [algo]} | dict(flags)
     builder.add_settings([Entry((key,), x) for key, x in data.items()])
     return builder.grid_file("the grid", changes or {})
@@ -104,6 +105,7 @@ class Builder:
     def add_all(self, data: Mapping[Any, Any]) -> None:
         """The settings and sections of a file."""
         data = self.mapping(data, ())
+        values.notice(data.get("algo"))
         entries = [Entry((k,), x) for k, x in data.items() if k not in SECTIONS]
         self.add_settings(entries)
         for section in SECTIONS:  # what is excluded must be there before

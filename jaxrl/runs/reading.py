@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from jaxrl import files
+from jaxrl.algos import label
 from jaxrl.errors import UserError
 from jaxrl.logging.columns import RETURNS, STEPS
 from jaxrl.policy import Policy
@@ -29,9 +30,12 @@ from jaxrl.yaml_lines import parsed
 
 MODEL_NAMES = ("last", "best")  # other models are named by their step
 MODEL = "model.json"  # algorithm, environment and step of a model
+POLICY = "policy.npz"  # of a model, played by NumPy
+ARRAYS = "act.npz"  # of a model, played by JAX and a user's code
 CONFIG = "config.yaml"  # the settings of a run
 LOCK = ".lock"  # held by the process that writes the run
 LAST = 5  # epochs over which returns are averaged
+CODE = "algo_sha256"  # in config.yaml, of a user's algorithm
 MANIFEST = "manifest.json"  # of a checkpoint, written last
 NEEDED = {"algo": str, "env": str, "exp_name": str, "seed": int, "max_ep_len": int}
 """What every config.yaml has."""
@@ -49,8 +53,12 @@ class Record:
         return self.path.resolve().name
 
     def setting(self, name: str) -> Any:
-        """Of the run, its data or its algorithm; None where there is none so named."""
-        return self.config.get(name, self.config["settings"].get(name))
+        """Of the run, its data or its algorithm; None where there is none so named.
+
+        A user's algorithm is called by the name of its file.
+        """
+        found = self.config.get(name, self.config["settings"].get(name))
+        return label(found) if name == "algo" else found
 
     @functools.cached_property
     def progress(self) -> dict[str, np.ndarray]:
@@ -104,7 +112,12 @@ class Record:
 
     def policy(self, model: str | int) -> Policy:
         """The policy of the last or best model, or that of a step."""
-        path = self._model(model) / "policy.npz"
+        path = self.model(model) / POLICY
+        if self.needs_jax(model):
+            raise UserError(
+                f"the policy of {self.path} has networks or an algorithm of your own, "
+                "which NumPy cannot play; jaxrl.load plays it in Python"
+            )
         try:
             return Policy.load(path, inside=self.path)
         except ValueError as error:
@@ -112,7 +125,13 @@ class Record:
         except OSError as error:
             raise UserError(f"cannot read {path}: {files.reason(error)}") from None
 
-    def _model(self, model: str | int) -> Path:
+    def needs_jax(self, model: str | int, explores: bool = False) -> bool:
+        """Whether the model is played by a user's code."""
+        place = self.model(model)
+        alone = explores or not os.path.lexists(place / POLICY)
+        return alone and os.path.lexists(place / ARRAYS)
+
+    def model(self, model: str | int) -> Path:
         """Its directory."""
         models = self._models()
         if model in models:
@@ -149,6 +168,7 @@ def determining(config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings in a config.yaml on which a run's results depend."""
     own = ("algo", "env", "seed", "steps", "env_kwargs")
     known = {name: config.get(name) for name in own}
+    known |= {name: config[name] for name in (CODE, "networks") if config.get(name)}
     return known | {"num_procs": config.get("num_procs", 1)} | config["settings"]
 
 

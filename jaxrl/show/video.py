@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,9 @@ def record_video(path: Path, act: Act, env: Any, episodes: int, seed: int) -> in
     every = math.ceil(fps / MAX_FPS[path.suffix])
     steps = play(act, env, episodes, seed)
     count = 0
-    with _writer(path, fps / every) as writer:
+    with warnings.catch_warnings(), _writer(path, fps / every) as writer:
+        # Of JAX, where a policy needs it: ffmpeg is started in a new process at once.
+        warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
         for picture in frames(steps, env, every):
             writer.append_data(picture)
             count += 1

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from jaxrl.algos import is_file
 from jaxrl.errors import UserError
 from jaxrl.logging.sinks import Sinks
+from jaxrl.maths.user_networks import FROM_PYTHON
 from jaxrl.processes import ranks
 from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import directory
@@ -42,6 +44,12 @@ class RecordVideo:
 
     def check(self) -> None:
         """Raises, before the run starts, if no video can be recorded here."""
+        if self._run.networks.startswith(FROM_PYTHON):
+            raise UserError(
+                "--video_every records in another process, which cannot find these "
+                "networks; define them in a module that can be imported, or record "
+                "later with jaxrl.load(directory, networks=...)"
+            )
         words = ["-m", "jaxrl.show.video", "check", self._run.env]
         try:
             _run_python([*words, json.dumps(self._run.env_kwargs)], StopRequest())
@@ -65,6 +73,8 @@ class RecordVideo:
         video.parent.mkdir(exist_ok=True)
         words = ["-m", "jaxrl", "video", str(self._path)]
         words += ["--model", str(end.step), "-o", str(video)]
+        if is_file(self._run.algo):  # which this run executes too
+            words += ["--algo", self._run.algo]
         _run_python(words, end.stop)
         if not video.exists():
             return b""

@@ -10,6 +10,7 @@ import numpy as np
 from jaxrl import checks, envs
 from jaxrl.errors import UserError
 from jaxrl.logging.wandb import Wandb
+from jaxrl.maths import user_networks
 from jaxrl.parallel import mpi
 from jaxrl.parallel.devices import Devices
 from jaxrl.runs.spec import Run
@@ -71,7 +72,7 @@ def _prepare(run: Run, user: UserCode) -> Setup:
     train_envs = _make_envs(run, data.num_envs, env_seed)
     test_episodes = share.split(data.num_test_episodes)
     test_envs = _make_envs(run, 1, test_seed) if test_episodes else None
-    init_state = _initializer(run, train_envs.spec, init_seed)
+    init_state = _initializer(run, user, train_envs.spec, init_seed)
     state_shapes = jax.eval_shape(init_state)
     buffer, learner = _make_learner(run, share, train_envs.spec, state_shapes, devices)
     return Setup(
@@ -95,11 +96,14 @@ def _make_envs(run: Run, count: int, seed: int) -> Any:
     return envs.make(run.env, count, seed, run.data.max_ep_len, run.env_kwargs)
 
 
-def _initializer(run: Run, spec: EnvSpec, seed: int) -> Callable[[], Any]:
+def _initializer(
+    run: Run, user: UserCode, spec: EnvSpec, seed: int
+) -> Callable[[], Any]:
     config = checks.config(run.config, run.module.Config)
+    networks = user_networks.build(run.networks, user.networks, spec)
     key = jax.random.key(seed)
-    init = jax.jit(run.module.init, static_argnums=1)
-    return lambda: init(key, spec, config)
+    init = jax.jit(run.module.init, static_argnums=(1, 3))
+    return lambda: init(key, spec, config, networks)
 
 
 def _make_learner(

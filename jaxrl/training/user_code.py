@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxrl.errors import UserError
+from jaxrl.maths import user_networks
 
 OnEpoch = Callable[[Any, int], dict[str, Any] | None]
 """`on_epoch(state, step)` may return metrics to log in the epoch's row."""
@@ -15,6 +16,8 @@ class UserCode:
     """Objects of a user that take part in a run."""
 
     on_epoch: OnEpoch | None = None
+    networks: Any = None
+    """Networks, or a callable that returns them for an EnvSpec."""
 
     def check(self) -> None:
         """Refuses, before anything is removed, what would fail only later."""
@@ -25,3 +28,13 @@ class UserCode:
 
 
 NONE = UserCode()
+
+
+def named_networks(networks: Any) -> dict[str, str]:
+    """The setting of a run that says which networks it has."""
+    if networks is None or isinstance(networks, str):
+        return {"networks": networks} if networks else {}
+    try:
+        return {"networks": user_networks.name_of(networks)}
+    except ValueError as error:
+        raise UserError(str(error)) from None
