@@ -38,13 +38,15 @@ ALLOWED = {
         *("errors", "files", "types", "checks", "maths", "algos", "envs", "policy"),
         *("evaluation", "processes", "logging", "parallel", "runs"),
     },
+    "contracts": {"types", "maths", "envs", "training"},
     "experiments": {
         *("errors", "files", "yaml_lines", "settings", "algos", "envs"),
         *("processes", "logging", "runs", "training"),
     },
     "cli": {
         *("__version__", "errors", "files", "settings", "algos", "evaluation"),
-        *("processes", "logging", "runs", "training", "experiments", "show"),
+        *("processes", "logging", "runs", "training", "contracts", "experiments"),
+        "show",
     },
     "api": {
         "errors",

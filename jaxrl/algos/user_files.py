@@ -149,8 +149,9 @@ def explained(error: Exception, path: str) -> str:
             line = trace.tb_lineno
         trace = trace.tb_next
     at = f", line {line}" if line else ""
-    reason = (str(error) or "no reason given").splitlines()[0]
-    return f"{at}: {type(error).__name__}: {reason}"
+    lines = filter(str.strip, str(error).splitlines())
+    kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+    return f"{at}: {kind}{next(lines, 'no reason given')}"
 
 
 def check_names(module: Any, path: str) -> None:

@@ -55,18 +55,33 @@ def read(
         line = getattr(error, "lineno", None)
         at = f", line {line}" if line else ""
         raise UserError(f"cannot read {path}{at}: {error}") from None
+    lines = _lines(tree)
+    for name in _without_default(tree):
+        raise UserError(_sentence(path, name, lines, "has no default; give it one"))
     try:
         found = _from_text(tree)
     except ValueError:
         if load is None:
             raise
         found = _from_module(load(), tree, path)
-    lines = _lines(tree)
     for name, field in found.config.items():
         if fault := _fault(name, field, set(taken)):
-            at = f", line {lines[name]}" if name in lines else ""
-            raise UserError(f"{path}{at}: the setting {name} of Config {fault}")
+            raise UserError(_sentence(path, name, lines, fault))
     return found
+
+
+def _sentence(path: str, name: str, lines: dict[str, int], fault: str) -> str:
+    at = f", line {lines[name]}" if name in lines else ""
+    return f"{path}{at}: the setting {name} of Config {fault}"
+
+
+def _without_default(tree: ast.Module) -> list[str]:
+    """The fields of Config that are written without a value."""
+    try:
+        written = written_fields(definition(tree, "Config").body)
+    except ValueError:
+        return []
+    return [name for name, node in written.items() if node.value is None]
 
 
 def _from_text(tree: ast.Module) -> FileSettings:
@@ -173,7 +188,7 @@ def _fault(name: str, field: Field, taken: set[str]) -> str:
     if not _is_known(field.hint):
         shown = getattr(field.hint, "__name__", None) or str(field.hint)
         return f"has the type {shown}, but must have one of {KNOWN}"
-    if field.default is dataclasses.MISSING:
+    if field.default is dataclasses.MISSING:  # of an inherited one
         return "has no default; give it one"
     rule = broken_rule(field.default, field.hint)
     return rule and f"has the default {field.default!r}, but it must be {rule}"

@@ -8,7 +8,9 @@ import jax
 import numpy as np
 
 from jaxrl import checks, envs
+from jaxrl.algos import label
 from jaxrl.errors import UserError
+from jaxrl.logging.columns import RESERVED
 from jaxrl.logging.wandb import Wandb
 from jaxrl.maths import user_networks
 from jaxrl.parallel import mpi
@@ -74,7 +76,9 @@ def _prepare(run: Run, user: UserCode) -> Setup:
     test_envs = _make_envs(run, 1, test_seed) if test_episodes else None
     init_state = _initializer(run, user, train_envs.spec, init_seed)
     state_shapes = jax.eval_shape(init_state)
+    _check_state(state_shapes, run)
     buffer, learner = _make_learner(run, share, train_envs.spec, state_shapes, devices)
+    _check_metrics(learner.metrics, run)
     return Setup(
         run=run,
         share=share,
@@ -118,6 +122,31 @@ def _make_learner(
     rows = jax.ShapeDtypeStruct(shape, np.float32)
     learn = scan_updates(run.module, spec.obs_size)
     return replay, Learner(learn, state, rows, 1, devices)
+
+
+def _check_state(state: Any, run: Run) -> None:
+    """Refuses a user's state without the settings, which a resumed run may change."""
+    fields = dataclasses.fields(state) if dataclasses.is_dataclass(state) else ()
+    if "config" not in {field.name for field in fields}:
+        raise ValueError(
+            f"{label(run.algo)}.init must return a dataclass with a field config, as "
+            f"in jaxrl's own algorithms, but returns a {type(state).__name__}"
+        )
+
+
+def _check_metrics(metrics: Any, run: Run) -> None:
+    """Refuses a user's metrics that the log could not hold."""
+    named = isinstance(metrics, dict) and all(isinstance(name, str) for name in metrics)
+    if not named:
+        raise ValueError(
+            f"{label(run.algo)}.update must return a state and a dict of metrics by "
+            "name"
+        )
+    if taken := sorted(metrics.keys() & RESERVED):
+        raise ValueError(
+            f"the metric {taken[0]} of {label(run.algo)}.update has the name of a "
+            "column that every run has; rename it"
+        )
 
 
 def _random_streams(seed: int, rank: int) -> list[np.random.SeedSequence]:
