@@ -42,9 +42,9 @@ def test_a_killed_run_resumes_exactly_and_is_played(
         train(tmp_path, "sac", ENV, networks=networks)
     run = tmp_path / f"sac-{ENV}" / f"sac-{ENV}_s0"
     if again(name, networks):
-        with pytest.raises(UserError, match="jaxrl.resume"):
+        with pytest.raises(UserError, match="resume"):
             jaxrl.resume(run, screen=False)
-        with pytest.raises(UserError, match="jaxrl.load"):
+        with pytest.raises(UserError, match="load"):
             jaxrl.load(whole.directory)
     assert_same(whole, jaxrl.resume(run, screen=False, **again(name, networks)))
     policy, env = jaxrl.load(whole.directory, **again(name, networks))
