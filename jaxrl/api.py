@@ -4,17 +4,20 @@ Each function imports what it needs when it is called, so that `import jaxrl` is
 """
 
 import os
+import sys
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from jaxrl.errors import about_arguments
+from jaxrl.errors import about_arguments, as_arguments
 
 if typing.TYPE_CHECKING:
     import types
     from pathlib import Path
 
     import gymnasium
+    import matplotlib.figure
 
+    from jaxrl.experiments.random_search import BestSettings
     from jaxrl.experiments.search import SearchResult
     from jaxrl.maths.nets import Networks
     from jaxrl.policy import Policy
@@ -33,6 +36,7 @@ def train(
     screen: bool = True,
     on_epoch: "OnEpoch | None" = None,
     networks: "str | Networks | Callable[[EnvSpec], Networks] | None" = None,
+    callbacks: Sequence[typing.Any] | None = None,
     **settings: typing.Any,
 ) -> "Result":
     """Does what `jaxrl train` does; returns the state, the rows of the log, the path.
@@ -40,8 +44,9 @@ def train(
     `jaxrl.train("sac", "Hopper-v4", steps=100_000, gamma=0.98)`: settings have the
     names of the command's flags. `on_epoch(state, step)` is called after each epoch;
     the metrics it returns, such as {"nested/metric": 1.0}, are in the epoch's row.
-    `algo` may be a .py file with an algorithm of your own, or its module; `networks`
-    Linen modules, or what returns them for a spec, or its name "module:callable".
+    `callbacks` are objects as in `jaxrl.callbacks`. `algo` may be a .py file with an
+    algorithm of your own, or its module; `networks` Linen modules, or what returns them
+    for a spec, or its name "module:callable".
     """
     from jaxrl.runs import spec
     from jaxrl.training import train
@@ -49,7 +54,7 @@ def train(
 
     given: Mapping[str, typing.Any] = settings | named_networks(networks)
     own = None if isinstance(networks, str) else networks
-    user = UserCode(on_epoch=on_epoch, networks=own)
+    user = UserCode(on_epoch=on_epoch, callbacks=callbacks, networks=own)
     return train.train(spec.make(algo, env, given, preset), screen, user)
 
 
@@ -60,11 +65,16 @@ def resume(
     *,
     screen: bool = True,
     on_epoch: "OnEpoch | None" = None,
+    callbacks: Sequence[typing.Any] | None = None,
     networks: "Networks | Callable[[EnvSpec], Networks] | None" = None,
+    wandb: bool = False,
     changed_code: bool = False,
 ) -> "Result":
     """Continues a run as if it had never stopped; `steps` to train longer than planned.
 
+    If the run's callbacks have a state, `callbacks` must be of the same classes in the
+    same order; [] drops them. A run that a callback has finished needs `steps`.
+    Nothing is sent to Weights & Biases without `wandb`: the run may be a stranger's.
     `networks` are needed again where config.yaml cannot name them. A run with an
     algorithm of your own runs its file, and refuses one that has changed unless
     `changed_code` is True.
@@ -75,8 +85,8 @@ def resume(
     from jaxrl.training import train
     from jaxrl.training.user_code import UserCode
 
-    user = UserCode(on_epoch=on_epoch, networks=networks)
-    return train.resume(directory, steps, screen, user, changed_code)
+    user = UserCode(on_epoch=on_epoch, callbacks=callbacks, networks=networks)
+    return train.resume(directory, steps, screen, user, wandb, changed_code)
 
 
 @about_arguments()
@@ -118,6 +128,30 @@ def search(
 
 
 @about_arguments()
+def random_search(
+    param_space: Mapping[str, typing.Any],
+    n_trials: int,
+    evaluation_fn: typing.Callable[[dict[str, typing.Any]], typing.Any],
+    seed: int = 0,
+    *,
+    screen: bool = True,
+) -> "BestSettings":
+    """Calls `evaluation_fn(params)` with `n_trials` draws; returns the best settings.
+
+    `param_space` has a function without arguments for each setting that is drawn, as
+    in {"lr": lambda: loguniform(1e-5, 1e-2)} with `jaxrl.sampling`'s `loguniform`,
+    `uniform`, `randint` or `choice`, or your own with `random` or `numpy.random`; any
+    other value is a constant. `evaluation_fn` returns a number, of which higher is
+    better, or what `jaxrl.train` returns, which counts by the mean return of its last
+    five epochs. A trial that fails, or returns NaN, is reported and does not end the
+    search. The result is a dict with `.params`, `.value` and `.trials`.
+    """
+    from jaxrl.experiments import random_search
+
+    return random_search.run(param_space, n_trials, evaluation_fn, seed, screen)
+
+
+@about_arguments()
 def load(
     directory: "str | os.PathLike[str]",
     model: typing.Literal["last", "best"] | int = "last",
@@ -138,13 +172,116 @@ def load(
     return agent.load(directory, model, code=code)
 
 
+def load_model(
+    directory: "str | os.PathLike[str]", name: str = "last", like: typing.Any = None
+) -> typing.Any:
+    """A model that `Logger.save_model` saved: a tree of NumPy arrays.
+
+    Named tuples and dataclasses come back as dicts of their fields; with `like`, the
+    tree is one such as `like`.
+    """
+    from jaxrl.errors import UserError
+    from jaxrl.runs import reading, trees
+
+    record = reading.record(directory)
+    if not record.is_own_loop:
+        raise UserError(
+            f"{record.path} is a run of jaxrl's algorithms; jaxrl.load gives its policy"
+        )
+    tree = trees.load(record.tree_file(name), inside=record.path)
+    return tree if like is None else trees.fill(like, tree)
+
+
+def record_video(
+    policy: typing.Callable[..., typing.Any],
+    env: "gymnasium.Env | str",
+    video_path: "str | os.PathLike[str]",
+    n_episodes: int = 1,
+    seed: int = 0,
+) -> "Path":
+    """Records episodes as an .mp4 or .gif; returns its path.
+
+    `policy(obs)` gives an action. An environment that was made without render_mode
+    "rgb_array" is made again with it, if it has one; an id is enough too.
+    """
+    from pathlib import Path
+
+    from jaxrl.show import video
+
+    path = Path(os.fsdecode(_a_path(video_path, "video_path")))
+    video.record(policy, env, path, n_episodes, seed)
+    return path
+
+
+@about_arguments()
+def plot(
+    paths: typing.Any,
+    *,
+    output: "str | os.PathLike[str] | None" = None,
+    show: bool = False,
+    **options: typing.Any,
+) -> "matplotlib.figure.Figure":
+    """Draws learning curves as `jaxrl plot` does; returns matplotlib's figure.
+
+    `options` have the names of the command's flags: y, x, smooth, est, band, group,
+    count, facet, select, exclude, legend, ref, suite. With `output` it is also written
+    to a .png, .svg or .pdf.
+    """
+    from pathlib import Path
+
+    from jaxrl.runs.listing import as_paths
+    from jaxrl.show import picture
+    from jaxrl.show import plot as drawing
+    from jaxrl.show.writing import writing
+
+    chosen = picture.Options.from_python(options)
+    if output is not None:
+        output = Path(os.fsdecode(_a_path(output, "output")))
+    made = picture.picture(as_paths(paths), chosen, print, _note)
+    figure = drawing.figure(made.size, made.drawing)
+    if output is not None:
+        with writing(output, drawing.SUFFIXES) as path:
+            drawing.save(path, figure)
+    if show:
+        drawing.show(made.size, made.drawing)
+    return figure
+
+
+@about_arguments()
+def report(
+    paths: typing.Any, output: "str | os.PathLike[str]" = "report.html"
+) -> "Path":
+    """Writes one page about runs, as `jaxrl report` does; returns its path."""
+    from pathlib import Path
+
+    from jaxrl.runs.listing import as_paths
+    from jaxrl.show import report as page
+
+    path = Path(os.fsdecode(_a_path(output, "output")))
+    page.write(as_paths(paths), path, _note)
+    return path
+
+
+def _a_path(value: typing.Any, name: str) -> typing.Any:
+    from jaxrl.errors import UserError
+
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+        raise UserError(f"{name} is {value!r}, but must be the path of a file")
+    return value
+
+
+def _note(text: str) -> None:
+    """What a picture or page leaves out, as the commands say it."""
+    print(f"jaxrl: {as_arguments(text)}", file=sys.stderr)
+
+
 def evaluate_policy(
     policy: typing.Callable[..., typing.Any],
     env: "gymnasium.Env",
-    episodes: int = 10,
+    num_test_episodes: int = 10,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """Mean and standard deviation of the returns of `episodes` episodes."""
+    """Mean and standard deviation of the returns of `num_test_episodes` episodes."""
     from jaxrl import evaluation
 
-    return evaluation.evaluate_policy(policy, env, episodes, seed)
+    return evaluation.evaluate_policy(policy, env, num_test_episodes, seed)

@@ -16,6 +16,7 @@ ALLOWED = {
     "yaml_lines": {"errors", "files"},
     "settings": {"errors", "yaml_lines"},
     "spaces": set(),
+    "sampling": {"errors"},
     "types": {"settings", "spaces"},
     "checks": {"types", "settings"},
     "maths": {"types", "settings", "policy"},
@@ -24,11 +25,12 @@ ALLOWED = {
     "policy": {"files", "settings", "spaces"},
     "evaluation": set(),
     "processes": {"errors", "files"},
-    "logging": {"processes"},
+    "callbacks": {"errors", "logging"},  # what a user may import
+    "logging": {"files", "processes"},
     "parallel": {"errors", "types", "maths", "processes", "logging"},
     "runs": {
         *("errors", "files", "yaml_lines", "types", "settings", "algos", "policy"),
-        *("logging", "parallel"),
+        *("processes", "logging", "parallel"),
     },
     "show": {
         *("__version__", "errors", "files", "spaces", "maths", "algos", "envs"),
@@ -36,17 +38,17 @@ ALLOWED = {
     },
     "training": {
         *("errors", "files", "types", "checks", "maths", "algos", "envs", "policy"),
-        *("evaluation", "processes", "logging", "parallel", "runs"),
+        *("evaluation", "processes", "logging", "parallel", "runs", "callbacks"),
     },
     "contracts": {"types", "maths", "envs", "training"},
     "experiments": {
-        *("errors", "files", "yaml_lines", "settings", "algos", "envs"),
+        *("errors", "files", "yaml_lines", "settings", "sampling", "algos", "envs"),
         *("processes", "logging", "runs", "training"),
     },
     "cli": {
-        *("__version__", "errors", "files", "settings", "algos", "evaluation"),
-        *("processes", "logging", "runs", "training", "contracts", "experiments"),
-        "show",
+        *("__version__", "errors", "files", "yaml_lines", "settings", "algos"),
+        *("evaluation", "processes", "logging", "runs", "training", "contracts"),
+        *("experiments", "show"),
     },
     "api": {
         "errors",
@@ -70,15 +72,17 @@ ONLY = {
     "flax": {"maths"},
     "mpi4py": {"parallel"},
     "orbax": {"runs"},
+    "tensorstore": {"runs"},
     "tensorboardX": {"logging"},
-    "matplotlib": {"show"},
+    "matplotlib": {"show", "api"},  # there for the type of a figure
+    "pandas": {"runs"},
     "imageio": {"show"},
     "imageio_ffmpeg": {"show"},
     "onnx": {"show"},
     "PIL": {"show"},
     "optuna": {"experiments"},
     "submitit": {"experiments"},
-    "argparse": {"cli"},
+    "argparse": {"cli", "runs"},  # there for a user's settings, a Namespace
     "rich": {"logging", "experiments", "cli"},
 }
 

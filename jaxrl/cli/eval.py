@@ -1,4 +1,4 @@
-"""`jaxrl eval DIR [--episodes N ...]`."""
+"""`jaxrl eval DIR [--num_test_episodes N ...]`."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
     )
     act = policy if given.deterministic else agent.exploring(policy, given.seed)
     episodes = []
-    for step in evaluation.play(act, env, given.episodes, given.seed):
+    for step in evaluation.play(act, env, given.num_test_episodes, given.seed):
         if step.over:
             episodes.append(step)
             if not given.json:

@@ -1,4 +1,4 @@
-"""`jaxrl resume DIR [--steps N] [--changed-code]`."""
+"""`jaxrl resume DIR [--steps N] [--wandb] [--changed-code]`."""
 
 from jaxrl.cli import options, running
 from jaxrl.runs import reading
@@ -10,9 +10,11 @@ def main(arguments: list[str]) -> int:
     running.announce_code(record)
     threads = running.fix_threads(record)
     if ranks := running.ranks_to_start(record.num_procs):
-        return running.launched(["resume", *arguments], ranks, threads)
+        return running.launched(["resume", *arguments], record.path, ranks, threads)
     running.cache_compilations()
     from jaxrl.training import train
 
-    changed = given.changed_code
-    return running.report(train.resume(record.path, given.steps, changed_code=changed))
+    result = train.resume(
+        record.path, given.steps, wandb=given.wandb, changed_code=given.changed_code
+    )
+    return running.report(result, record.config["env"], given.wandb)

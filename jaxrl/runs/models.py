@@ -31,10 +31,15 @@ def save(
     policy: Policy | None,
     leaves: Mapping[str, np.ndarray] | None,
     step: int,
+    obs_batches: int | None = None,
 ) -> None:
-    """Replaces a model; a reader finds the old or the new one."""
+    """Replaces a model; a reader finds the old or the new one.
+
+    `obs_batches` is how many its normaliser has seen, for who trains it further.
+    """
     directory.parent.mkdir(exist_ok=True)
-    meta = {"algo": run.algo, "env": run.env, "step": step}
+    meta: dict[str, Any] = {"algo": run.algo, "env": run.env, "step": step}
+    meta |= {} if obs_batches is None else {"obs_batches": obs_batches}
     with files.replacing_directory(directory) as fresh:
         if policy is not None:
             dataclasses.replace(policy, action=spec.action).save(fresh / POLICY)

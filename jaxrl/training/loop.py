@@ -1,58 +1,38 @@
 """The training loop: collect, update, evaluate, log, save.
 
-On-policy: a rollout, then one jitted update. Off-policy: `update_every` steps, then as
-many updates in one scan over batches sampled at once. Between any two steps a run can
-be stopped, and a resumed run is identical to one that was not. Several ranks take every
-step together.
+On-policy: a rollout, then one jitted update. Off-policy: `update_every` steps, then
+`updates_per_step` updates for each in one scan over batches sampled at once. Between
+any two steps a run can be stopped, and a resumed run is identical to one that was not.
+Several ranks take every step together.
 """
 
-import dataclasses
+import fractions
+import math
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from jaxrl.envs.gym import Stepped
-from jaxrl.evaluation import SelfResetting, play
-from jaxrl.logging.columns import RETURNS, Row
-from jaxrl.logging.logger import Logger
 from jaxrl.parallel import mpi
-from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import arrays
-from jaxrl.training import snapshot
-from jaxrl.training.buffers import HostReplay, Rollout
-from jaxrl.training.callbacks import Callback, EpochEnd
-from jaxrl.training.outputs import Saver
-from jaxrl.training.progress import Clock
+from jaxrl.training.buffers import Rollout
+from jaxrl.training.epoch import Training, after_epoch, end_epoch, save_checkpoint
 from jaxrl.training.setup import Setup
 from jaxrl.training.snapshot import check_finite
-from jaxrl.training.user_code import OnEpoch
 from jaxrl.types import OnPolicy
-
-
-@dataclasses.dataclass
-class Training:
-    """A run under way."""
-
-    setup: Setup
-    state: Any  # the algorithm's, on each device
-    log: Logger
-    saver: Saver
-    stop: StopRequest
-    on_epoch: OnEpoch | None = None
-    callbacks: Sequence[Callback] = ()
-    clock: Clock = dataclasses.field(default_factory=Clock)
 
 
 def run_loop(training: Training) -> None:
     """Collects, updates and, at the end of each epoch, logs, evaluates and saves."""
     progress, total = training.setup.progress, training.setup.run.total_steps
+    training.callbacks.start(training.context())
     if progress.epoch and progress.env_steps == progress.epoch_start:
-        run_callbacks(training)  # a signal may have come before they were done
+        after_epoch(training)  # a signal may have come before this was done
     while not progress.is_complete(total):
         if training.stop.reached():
-            return save_and_stop(training)
+            save_and_stop(training)
+            break
         mpi.report_progress()
         if not progress.update_pending:
             collect(training)
@@ -64,7 +44,8 @@ def run_loop(training: Training) -> None:
             progress.update_pending = False
         if epoch_is_over(training):
             end_epoch(training)
-    return training.saver.wait()
+    training.saver.wait()
+    training.callbacks.end(training.context())
 
 
 def save_and_stop(training: Training) -> None:
@@ -121,8 +102,7 @@ def update_is_due(training: Training) -> bool:
     data, steps = training.setup.run.data, training.setup.progress.env_steps
     if isinstance(data, OnPolicy):
         return steps % data.steps_per_epoch == 0
-    due = steps % training.setup.share.updates_per_round == 0
-    return due and steps >= data.update_after
+    return training.setup.share.updates_at(steps) > 0
 
 
 def wait_for_compiler(training: Training) -> bool:
@@ -160,19 +140,18 @@ def update(training: Training) -> None:
 
 
 def _steps_between_updates(setup: Setup) -> int:
-    data = setup.run.data
-    on_policy = isinstance(data, OnPolicy)
-    return data.steps_per_epoch if on_policy else setup.share.updates_per_round
+    data, share = setup.run.data, setup.share
+    if isinstance(data, OnPolicy):
+        return data.steps_per_epoch
+    low = min(share.updates_per_round, fractions.Fraction(1))
+    return math.ceil(share.round_steps / float(low))
 
 
 def next_batch(setup: Setup) -> Any:
     if isinstance(setup.buffer, Rollout):
         return setup.buffer.take()
-    shape = (setup.share.updates_per_round, setup.share.batch_size)
-    return setup.buffer.sample(setup.batch_rng, *shape)
-
-
-# At the end of an epoch: log, evaluate, save
+    updates = setup.share.updates_at(setup.progress.env_steps)
+    return setup.buffer.sample(setup.batch_rng, updates, setup.share.batch_size)
 
 
 def epoch_is_over(training: Training) -> bool:
@@ -180,99 +159,3 @@ def epoch_is_over(training: Training) -> bool:
     per_epoch = run.data.steps_per_epoch
     over = progress.env_steps // per_epoch > progress.epoch_start // per_epoch
     return over or progress.env_steps >= run.total_steps
-
-
-def end_epoch(training: Training) -> None:
-    setup, log, progress = training.setup, training.log, training.setup.progress
-    progress.epoch += 1
-    episodes = setup.envs.take_finished()
-    log.store(EpRet=[episode.returned for episode in episodes])
-    log.store(EpLen=[episode.length for episode in episodes])
-    evaluate(training)
-    log.store(Epoch=progress.epoch, TotalEnvInteracts=progress.env_steps)
-    log.store(**training.clock.epoch_row(progress))
-    rate = _learning_rate(setup.run.config)
-    if "LearningRate" not in log.stored and rate is not None:
-        log.store(LearningRate=rate)
-    with mpi.paused():
-        if training.on_epoch:
-            log.store_own(training.on_epoch(training.state, progress.env_steps) or {})
-        save_model(training, log.dump(progress.env_steps))
-    run_callbacks(training)
-    training.clock.start_epoch()
-    progress.epoch_start = progress.env_steps
-    if checkpoint_is_due(training):
-        save_checkpoint(training)
-
-
-def evaluate(training: Training) -> None:
-    """Plays greedy test episodes in an environment of their own."""
-    setup = training.setup
-    if setup.test_envs is None:
-        return
-    episodes = []
-    env = SelfResetting(setup.test_envs)
-    for step in play(setup.actor, env, setup.test_episodes):
-        mpi.report_progress()
-        if step.over:
-            episodes.append(step)
-    training.log.store(TestEpRet=[episode.returned for episode in episodes])
-    training.log.store(TestEpLen=[episode.length for episode in episodes])
-
-
-def _learning_rate(config: Any) -> float | None:
-    """The policy's, else the critic's; None where a user's algorithm has neither."""
-    names = ("lr", "pi_lr", "vf_lr")
-    known = (getattr(config, name) for name in names if hasattr(config, name))
-    return next(known, None)
-
-
-def save_model(training: Training, row: Row) -> None:
-    """Saves the model as last, as best if it is, and under its step if that is kept."""
-    run, progress = training.setup.run, training.setup.progress
-    score = next(row[name] for name in RETURNS if name in row)
-    better = score is not None and score > progress.best_return
-    last = progress.env_steps >= run.total_steps
-    kept = run.keeps_model(progress.epoch)
-    if not (better or last or kept) and progress.epoch % run.data.save_freq:
-        return
-    if score is not None:
-        progress.best_return = max(progress.best_return, score)
-    names = {"last": True, "best": better, str(progress.env_steps): kept}
-    training.saver.save_models(
-        [name for name, is_due in names.items() if is_due],
-        training.setup.envs.spec,
-        training.state,
-        progress.env_steps,
-    )
-
-
-def run_callbacks(training: Training) -> None:
-    progress = training.setup.progress
-    end = EpochEnd(
-        progress.epoch, progress.env_steps, training.log.sinks, training.stop
-    )
-    with mpi.paused():
-        for callback in training.callbacks:
-            callback(end)
-
-
-def checkpoint_is_due(training: Training) -> bool:
-    """At the end, and every so many epochs if it takes little of the time."""
-    run, progress = training.setup.run, training.setup.progress
-    if progress.env_steps >= run.total_steps:
-        return True
-    if not run.checkpoint_every or progress.epoch % run.checkpoint_every:
-        return False
-    return training.saver.checkpoint_is_affordable(training.clock.elapsed())
-
-
-def save_checkpoint(training: Training) -> None:
-    setup, log = training.setup, training.log
-    rows, first = snapshot.take_rows(setup)
-    content = snapshot.take(setup, training.state, log, training.clock)
-    replay = setup.buffer if isinstance(setup.buffer, HostReplay) else None
-    capacity = len(replay.rows) if replay else 0
-    training.saver.save_checkpoint(content, log.sinks, rows, first, capacity)
-    if training.stop.signal:
-        training.saver.wait()
