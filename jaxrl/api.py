@@ -14,6 +14,7 @@ if typing.TYPE_CHECKING:
 
     import gymnasium
 
+    from jaxrl.envs import GivenEnv
     from jaxrl.experiments.search import SearchResult
     from jaxrl.policy import Policy
     from jaxrl.training.session import Result
@@ -23,7 +24,7 @@ if typing.TYPE_CHECKING:
 @about_arguments()
 def train(
     algo: str,
-    env: str,
+    env: "GivenEnv",
     *,
     preset: str = "default",
     screen: bool = True,
@@ -33,16 +34,20 @@ def train(
     """Does what `jaxrl train` does; returns the state, the rows of the log, the path.
 
     `jaxrl.train("sac", "Hopper-v4", steps=100_000, gamma=0.98)`: settings have the
-    names of the command's flags. `on_epoch(state, step)` is called after each epoch;
-    the metrics it returns, such as {"nested/metric": 1.0}, are in the epoch's row.
+    names of the command's flags. `env` may also be a callable that makes a gymnasium
+    environment, or one environment, which then has no test episodes.
+    `on_epoch(state, step)` is called after each epoch; the metrics it returns, such as
+    {"nested/metric": 1.0}, are in the epoch's row.
     """
     from jaxrl.runs import spec
-    from jaxrl.training import train
-    from jaxrl.training.user_code import UserCode
+    from jaxrl.training import train, user_code
 
     given: Mapping[str, typing.Any] = settings
-    user = UserCode(on_epoch=on_epoch)
-    return train.train(spec.make(algo, env, given, preset), screen, user)
+    name, own = user_code.named_env(env)
+    if user_code.is_instance(own):
+        given = {"num_test_episodes": 0, **given}
+    user = user_code.UserCode(on_epoch=on_epoch, env=own)
+    return train.train(spec.make(algo, name, given, preset), screen, user)
 
 
 @about_arguments()
@@ -50,10 +55,13 @@ def resume(
     directory: "str | Path",
     steps: int | None = None,
     *,
+    env: "GivenEnv | None" = None,
     screen: bool = True,
     on_epoch: "OnEpoch | None" = None,
 ) -> "Result":
     """Continues a run as if it had never stopped; `steps` to train longer than planned.
+
+    `env` is what the run was trained in, if that was given from Python.
 
     XLA's last bits depend on its number of threads: start Python with the `NPROC` that
     config.yaml names, as `jaxrl resume` does.
@@ -61,7 +69,8 @@ def resume(
     from jaxrl.training import train
     from jaxrl.training.user_code import UserCode
 
-    return train.resume(directory, steps, screen, UserCode(on_epoch=on_epoch))
+    user = UserCode(on_epoch=on_epoch, env=env)
+    return train.resume(directory, steps, screen, user)
 
 
 @about_arguments()
@@ -104,14 +113,17 @@ def search(
 def load(
     directory: "str | os.PathLike[str]",
     model: typing.Literal["last", "best"] | int = "last",
+    *,
+    env: "GivenEnv | None" = None,
 ) -> "tuple[Policy, gymnasium.Env]":
     """The greedy policy of a run and its environment: `env.step(policy(obs))`.
 
-    `model` may be a step at which one was kept.
+    `model` may be a step at which one was kept. `env` replaces the environment that
+    the run names; it is needed where that was given from Python.
     """
     from jaxrl.show import agent
 
-    return agent.load(directory, model)
+    return agent.load(directory, model, env=env)
 
 
 def evaluate_policy(

@@ -16,12 +16,13 @@ ALLOWED = {
     "yaml_lines": {"errors", "files"},
     "settings": {"yaml_lines"},
     "spaces": set(),
+    "images": {"spaces"},
     "types": {"settings", "spaces"},
     "checks": {"types", "settings"},
-    "maths": {"types", "settings", "policy"},
+    "maths": {"types", "settings", "images", "policy"},
     "algos": {"errors", "types", "settings", "checks", "maths"},
-    "envs": {"spaces"},
-    "policy": {"files", "settings", "spaces"},
+    "envs": {"spaces", "processes"},  # for signals in worker processes
+    "policy": {"files", "settings", "spaces", "images"},
     "evaluation": set(),
     "processes": {"errors", "files"},
     "logging": {"processes"},
@@ -31,7 +32,7 @@ ALLOWED = {
         *("logging", "parallel"),
     },
     "show": {
-        *("__version__", "errors", "files", "spaces", "envs", "policy"),
+        *("__version__", "errors", "files", "spaces", "images", "envs", "policy"),
         *("evaluation", "logging", "runs"),
     },
     "training": {
@@ -48,6 +49,7 @@ ALLOWED = {
     },
     "api": {
         "errors",
+        "envs",  # for the type of what a user gives
         "settings",
         "policy",
         "evaluation",

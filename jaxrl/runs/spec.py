@@ -44,6 +44,8 @@ class Run:
     """Directory that holds the experiments."""
     env_kwargs: dict = dataclasses.field(default_factory=dict)
     """Keyword arguments of the environment, as in '{frame_skip: 2}'."""
+    env_workers: Count = 0
+    """Processes that step the environments, at most num_envs; 0: this one does."""
     num_procs: Auto = 1
     """Processes that learn together, by mpirun; 0 or auto: one per physical core."""
     devices: Auto = 0

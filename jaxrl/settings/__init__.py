@@ -56,6 +56,7 @@ Ensemble = Annotated[int, Range(2, MOST)]
 Widths = tuple[Annotated[int, Range(1, 32_768)], ...]
 Activation = Literal["tanh", "relu", "elu", "gelu", "silu"]
 Initializer = Literal["orthogonal", "uniform"]
+Encoder = Literal["auto", "mlp", "nature_cnn"]
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)

@@ -76,7 +76,8 @@ def _render(env: Any) -> np.ndarray:
         raise UserError(f"the environment cannot be drawn: {reason}") from None
     if not isinstance(picture, np.ndarray) or picture.ndim != 3:
         raise UserError(
-            "the environment cannot be drawn: it has no render_mode rgb_array"
+            "the environment cannot be drawn: it has no render_mode rgb_array; a "
+            "callable of your own must take render_mode and pass it on"
         )
     return picture
 
@@ -121,7 +122,7 @@ def _writer(path: Path, fps: float) -> Any:
 
 def check_recording(env_id: str, env_kwargs: Mapping[str, Any]) -> None:
     """Records one random step, so that a run which cannot be recorded fails at once."""
-    env = agent.environment(env_id, 1, render_kwargs(env_id) | dict(env_kwargs))
+    env, _ = agent.environment(env_id, 1, env_kwargs, render_kwargs(env_id))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "check.mp4"
         record_video(path, lambda obs: env.action_space.sample(), env, 1, 0)

@@ -16,6 +16,8 @@ FEW = 8
 HEADS: dict[type, tuple[str, str]] = {
     nets.GaussianPolicy: ("gaussian", "mean"),
     nets.CategoricalPolicy: ("categorical", "logits"),
+    nets.MultiCategoricalPolicy: ("multi_categorical", "logits"),
+    nets.BernoulliPolicy: ("bernoulli", "logits"),
     nets.TanhGaussianPolicy: ("tanh_gaussian", "trunk"),
     nets.DeterministicPolicy: ("deterministic", "trunk"),
 }
@@ -29,23 +31,34 @@ def numpy_policy(state: Any) -> Policy | None:
     if type(module) not in HEADS:
         return None
     head, trunk = HEADS[type(module)]
-    mlp = getattr(module, trunk)
-    if type(mlp) is not nets.MLP:
+    body = getattr(module, trunk)
+    if type(body) not in (nets.MLP, nets.NatureCNN):
         return None
     # Copies, because the buffers are donated to the next update.
     params = jax.tree.map(np.array, state.actor.params["params"])
-    layers = [params[trunk][f"Dense_{i}"] for i in range(len(mlp.widths))]
     norm = state.obs_norm
+    encoder: dict[str, Any] = {}
+    if isinstance(body, nets.NatureCNN):
+        encoder = {"image": body.image, "filters": _layers(params[trunk], "Conv")}
     return Policy(
-        layers=[(layer["kernel"], layer["bias"]) for layer in layers],
-        activation=mlp.activation,
+        layers=_layers(params[trunk], "Dense"),
+        activation=getattr(body, "activation", "relu"),
         head=head,
         log_std=params.get("log_std", 0.0),
         noise=float(getattr(state.config, "act_noise", 0.0)),
         mean=None if norm is None else np.array(norm.mean),
         std=None if norm is None else np.array(norm.std),
         clip=normalize.CLIP,
+        nvec=getattr(module, "nvec", ()),
+        **encoder,
     )
+
+
+def _layers(params: Any, kind: str) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Weights and biases of the layers of one kind, in their order."""
+    names = [f"{kind}_{i}" for i in range(len(params))]
+    found = [params[name] for name in names if name in params]
+    return [(layer["kernel"], layer["bias"]) for layer in found]
 
 
 class Actor:

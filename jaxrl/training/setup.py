@@ -68,9 +68,8 @@ def _prepare(run: Run, user: UserCode) -> Setup:
     run = _with_counts(run, devices.count)
     if run.wandb and share.rank == 0:
         Wandb.check_available()
-    train_envs = _make_envs(run, data.num_envs, env_seed)
     test_episodes = share.split(data.num_test_episodes)
-    test_envs = _make_envs(run, 1, test_seed) if test_episodes else None
+    train_envs, test_envs = _make_envs(run, user, env_seed, test_seed, test_episodes)
     init_state = _initializer(run, train_envs.spec, init_seed)
     state_shapes = jax.eval_shape(init_state)
     buffer, learner = _make_learner(run, share, train_envs.spec, state_shapes, devices)
@@ -91,8 +90,24 @@ def _prepare(run: Run, user: UserCode) -> Setup:
     )
 
 
-def _make_envs(run: Run, count: int, seed: int) -> Any:
-    return envs.make(run.env, count, seed, run.data.max_ep_len, run.env_kwargs)
+def _make_envs(
+    run: Run, user: UserCode, seed: int, test_seed: int, tests: int
+) -> tuple[Any, Any]:
+    """The environments to train in, and one for test episodes or None."""
+    env = run.env if user.env is None else user.env
+    if tests and envs.is_instance(env):
+        raise ValueError(
+            "test episodes need an environment of their own, but env is one "
+            "environment; give a callable that makes one, or num_test_episodes=0"
+        )
+    args = (run.data.max_ep_len, run.env_kwargs)
+    train_envs: Any = envs.make(env, run.data.num_envs, seed, *args, run.env_workers)
+    if not tests:
+        return train_envs, None
+    test_envs: Any = envs.make(env, 1, test_seed, *args)
+    if user.env is not None:
+        envs.check_distinct([train_envs.envs[0], test_envs.envs[0]])
+    return train_envs, test_envs
 
 
 def _initializer(run: Run, spec: EnvSpec, seed: int) -> Callable[[], Any]:

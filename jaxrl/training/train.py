@@ -16,7 +16,7 @@ from jaxrl.training import session
 from jaxrl.training.callbacks import RecordVideo
 from jaxrl.training.session import Result, is_complete
 from jaxrl.training.setup import Setup, prepare
-from jaxrl.training.user_code import NONE, UserCode
+from jaxrl.training.user_code import NONE, UserCode, resumed_env
 
 
 def train(run: Run, screen: bool = True, user: UserCode = NONE) -> Result:
@@ -27,15 +27,16 @@ def train(run: Run, screen: bool = True, user: UserCode = NONE) -> Result:
         if mpi.rank() == 0:
             refuse = contents.refuse_foreign if run.overwrite else contents.refuse_run
             refuse(path)
+        user.check_video(run)
         setup = prepare(run, user)
-        notes: list[str] = []
+        notes = user.notes(run)
         if mpi.rank() == 0:
             if run.video_every:
                 RecordVideo(setup.run, path).check()
             # Whatever cannot be described must show before an earlier run is removed.
             directory.config_yaml(directory.description(setup.run))
             kept = contents.clear(path)
-            notes = [f"your own files in {path} are now in {kept}"] if kept else []
+            notes += [f"your own files in {path} are now in {kept}"] if kept else []
         return _run(setup, path, attempt, None, screen, user, notes)
 
 
@@ -112,6 +113,7 @@ def resume(
             _refuse_other_end(path, run, saved, steps, complaints)
         end = _end(run, saved, config) if steps is None else steps
         longer = run if end is None else directory.with_total_steps(run, end)
+        user = dataclasses.replace(user, env=resumed_env(longer, user.env))
         setup = prepare(longer, user)
         notes = [*complaints, *_notes(longer, saved, config)]
         if saved is None and mpi.rank() == 0:
