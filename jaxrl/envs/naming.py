@@ -10,6 +10,7 @@ import importlib
 import inspect
 import sys
 import sysconfig
+import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -69,17 +70,24 @@ def factory_in(module: Any, name: str) -> Factory | None:
 
 
 def _may_be_called(found: Any, module: Any) -> bool:
-    if inspect.isclass(found) and issubclass(found, gym.Env):
+    if _makes_env(found):
         return True
-    if found.__module__ != module.__name__:  # only imported there
-        return False
-    try:
-        returned = inspect.signature(found, eval_str=False).return_annotation
-    except (TypeError, ValueError):
-        return False
-    if inspect.isclass(returned) and issubclass(returned, gym.Env):
-        return True
-    return not _is_installed(module)
+    # What is only imported there is not the user's own.
+    return getattr(found, "__module__", None) == module.__name__ and not _is_installed(
+        module
+    )
+
+
+def _makes_env(found: Any) -> bool:
+    """Whether it says so: a class of environments, or a function that returns one."""
+    returned = found
+    if not inspect.isclass(found):
+        try:
+            returned = typing.get_type_hints(found).get("return")
+        except Exception:  # of whatever its package has written there
+            return False
+    returned = typing.get_origin(returned) or returned
+    return inspect.isclass(returned) and issubclass(returned, gym.Env)
 
 
 def _is_installed(module: Any) -> bool:

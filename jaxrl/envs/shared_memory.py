@@ -77,7 +77,7 @@ class SharedSteps:
 
     def read_action(self, dtype: str, rows: slice) -> np.ndarray:
         width = int(np.prod(self._row, dtype=int)) * np.dtype(dtype).itemsize
-        part = np.ascontiguousarray(self["action"][rows, :width])
+        part = self["action"][rows, :width].copy()  # which the next step overwrites
         return part.view(dtype).reshape(-1, *self._row)
 
 
