@@ -4,17 +4,20 @@ Each function imports what it needs when it is called, so that `import jaxrl` is
 """
 
 import os
+import sys
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from jaxrl.errors import about_arguments
+from jaxrl.errors import about_arguments, as_arguments
 
 if typing.TYPE_CHECKING:
     from pathlib import Path
 
     import gymnasium
+    import matplotlib.figure
 
     from jaxrl.envs import GivenEnv
+    from jaxrl.experiments.random_search import BestSettings
     from jaxrl.experiments.search import SearchResult
     from jaxrl.policy import Policy
     from jaxrl.training.session import Result
@@ -29,6 +32,7 @@ def train(
     preset: str = "default",
     screen: bool = True,
     on_epoch: "OnEpoch | None" = None,
+    callbacks: Sequence[typing.Any] | None = None,
     **settings: typing.Any,
 ) -> "Result":
     """Does what `jaxrl train` does; returns the state, the rows of the log, the path.
@@ -38,15 +42,17 @@ def train(
     environment, or one environment, which then has no test episodes.
     `on_epoch(state, step)` is called after each epoch; the metrics it returns, such as
     {"nested/metric": 1.0}, are in the epoch's row.
+    `callbacks` are objects as in `jaxrl.callbacks`.
     """
     from jaxrl.runs import spec
-    from jaxrl.training import train, user_code
+    from jaxrl.training import train, user_env
+    from jaxrl.training.user_code import UserCode
 
     given: Mapping[str, typing.Any] = settings
-    name, own = user_code.named_env(env)
-    if user_code.is_instance(own):
+    name, own = user_env.named_env(env)
+    if user_env.is_instance(own):
         given = {"num_test_episodes": 0, **given}
-    user = user_code.UserCode(on_epoch=on_epoch, env=own)
+    user = UserCode(on_epoch=on_epoch, env=own, callbacks=callbacks)
     return train.train(spec.make(algo, name, given, preset), screen, user)
 
 
@@ -58,10 +64,15 @@ def resume(
     env: "GivenEnv | None" = None,
     screen: bool = True,
     on_epoch: "OnEpoch | None" = None,
+    callbacks: Sequence[typing.Any] | None = None,
+    wandb: bool = False,
 ) -> "Result":
     """Continues a run as if it had never stopped; `steps` to train longer than planned.
 
     `env` is what the run was trained in, if that was given from Python.
+    If the run's callbacks have a state, `callbacks` must be of the same classes in the
+    same order; [] drops them. A run that a callback has finished needs `steps`.
+    Nothing is sent to Weights & Biases without `wandb`: the run may be a stranger's.
 
     XLA's last bits depend on its number of threads: start Python with the `NPROC` that
     config.yaml names, as `jaxrl resume` does.
@@ -69,8 +80,8 @@ def resume(
     from jaxrl.training import train
     from jaxrl.training.user_code import UserCode
 
-    user = UserCode(on_epoch=on_epoch, env=env)
-    return train.resume(directory, steps, screen, user)
+    user = UserCode(on_epoch=on_epoch, env=env, callbacks=callbacks)
+    return train.resume(directory, steps, screen, user, wandb)
 
 
 @about_arguments()
@@ -110,6 +121,30 @@ def search(
     return searching.run(asked, runner.Options(out=out, jobs=jobs, screen=screen))
 
 
+@about_arguments()
+def random_search(
+    param_space: Mapping[str, typing.Any],
+    n_trials: int,
+    evaluation_fn: typing.Callable[[dict[str, typing.Any]], typing.Any],
+    seed: int = 0,
+    *,
+    screen: bool = True,
+) -> "BestSettings":
+    """Calls `evaluation_fn(params)` with `n_trials` draws; returns the best settings.
+
+    `param_space` has a function without arguments for each setting that is drawn, as
+    in {"lr": lambda: loguniform(1e-5, 1e-2)} with `jaxrl.sampling`'s `loguniform`,
+    `uniform`, `randint` or `choice`, or your own with `random` or `numpy.random`; any
+    other value is a constant. `evaluation_fn` returns a number, of which higher is
+    better, or what `jaxrl.train` returns, which counts by the mean return of its last
+    five epochs. A trial that fails, or returns NaN, is reported and does not end the
+    search. The result is a dict with `.params`, `.value` and `.trials`.
+    """
+    from jaxrl.experiments import random_search
+
+    return random_search.run(param_space, n_trials, evaluation_fn, seed, screen)
+
+
 def load(
     directory: "str | os.PathLike[str]",
     model: typing.Literal["last", "best"] | int = "last",
@@ -126,13 +161,116 @@ def load(
     return agent.load(directory, model, env=env)
 
 
+def load_model(
+    directory: "str | os.PathLike[str]", name: str = "last", like: typing.Any = None
+) -> typing.Any:
+    """A model that `Logger.save_model` saved: a tree of NumPy arrays.
+
+    Named tuples and dataclasses come back as dicts of their fields; with `like`, the
+    tree is one such as `like`.
+    """
+    from jaxrl.errors import UserError
+    from jaxrl.runs import reading, trees
+
+    record = reading.record(directory)
+    if not record.is_own_loop:
+        raise UserError(
+            f"{record.path} is a run of jaxrl's algorithms; jaxrl.load gives its policy"
+        )
+    tree = trees.load(record.tree_file(name), inside=record.path)
+    return tree if like is None else trees.fill(like, tree)
+
+
+def record_video(
+    policy: typing.Callable[..., typing.Any],
+    env: "gymnasium.Env | str",
+    video_path: "str | os.PathLike[str]",
+    n_episodes: int = 1,
+    seed: int = 0,
+) -> "Path":
+    """Records episodes as an .mp4 or .gif; returns its path.
+
+    `policy(obs)` gives an action. An environment that was made without render_mode
+    "rgb_array" is made again with it, if it has one; an id is enough too.
+    """
+    from pathlib import Path
+
+    from jaxrl.show import video
+
+    path = Path(os.fsdecode(_a_path(video_path, "video_path")))
+    video.record(policy, env, path, n_episodes, seed)
+    return path
+
+
+@about_arguments()
+def plot(
+    paths: typing.Any,
+    *,
+    output: "str | os.PathLike[str] | None" = None,
+    show: bool = False,
+    **options: typing.Any,
+) -> "matplotlib.figure.Figure":
+    """Draws learning curves as `jaxrl plot` does; returns matplotlib's figure.
+
+    `options` have the names of the command's flags: y, x, smooth, est, band, group,
+    count, facet, select, exclude, legend, ref, suite. With `output` it is also written
+    to a .png, .svg or .pdf.
+    """
+    from pathlib import Path
+
+    from jaxrl.runs.listing import as_paths
+    from jaxrl.show import picture
+    from jaxrl.show import plot as drawing
+    from jaxrl.show.writing import writing
+
+    chosen = picture.Options.from_python(options)
+    if output is not None:
+        output = Path(os.fsdecode(_a_path(output, "output")))
+    made = picture.picture(as_paths(paths), chosen, print, _note)
+    figure = drawing.figure(made.size, made.drawing)
+    if output is not None:
+        with writing(output, drawing.SUFFIXES) as path:
+            drawing.save(path, figure)
+    if show:
+        drawing.show(made.size, made.drawing)
+    return figure
+
+
+@about_arguments()
+def report(
+    paths: typing.Any, output: "str | os.PathLike[str]" = "report.html"
+) -> "Path":
+    """Writes one page about runs, as `jaxrl report` does; returns its path."""
+    from pathlib import Path
+
+    from jaxrl.runs.listing import as_paths
+    from jaxrl.show import report as page
+
+    path = Path(os.fsdecode(_a_path(output, "output")))
+    page.write(as_paths(paths), path, _note)
+    return path
+
+
+def _a_path(value: typing.Any, name: str) -> typing.Any:
+    from jaxrl.errors import UserError
+
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+        raise UserError(f"{name} is {value!r}, but must be the path of a file")
+    return value
+
+
+def _note(text: str) -> None:
+    """What a picture or page leaves out, as the commands say it."""
+    print(f"jaxrl: {as_arguments(text)}", file=sys.stderr)
+
+
 def evaluate_policy(
     policy: typing.Callable[..., typing.Any],
     env: "gymnasium.Env",
-    episodes: int = 10,
+    num_test_episodes: int = 10,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """Mean and standard deviation of the returns of `episodes` episodes."""
+    """Mean and standard deviation of the returns of `num_test_episodes` episodes."""
     from jaxrl import evaluation
 
-    return evaluation.evaluate_policy(policy, env, episodes, seed)
+    return evaluation.evaluate_policy(policy, env, num_test_episodes, seed)

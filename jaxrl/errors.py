@@ -1,10 +1,22 @@
-"""A user's mistakes: explained in a sentence, with the nearest right word."""
+"""A user's mistakes: explained in a sentence, with the nearest right word.
+
+And a user's request to stop.
+"""
 
 import contextlib
 import difflib
 import re
+import signal
 from collections.abc import Iterable, Iterator
 from typing import Any
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal other than Ctrl-C asked the process to end."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__(number.name)
+        self.signal = number
 
 
 class UserError(ValueError):
@@ -12,7 +24,7 @@ class UserError(ValueError):
 
 
 FLAG = re.compile(r"--([a-z_]+)(?![\w=-])")
-SWITCHES = ("overwrite", "wandb")
+SWITCHES = ("overwrite", "wandb", "count", "suite", "show")
 
 
 @contextlib.contextmanager
@@ -21,7 +33,12 @@ def about_arguments() -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        raise UserError(FLAG.sub(_argument, str(error))) from error.__cause__
+        raise UserError(as_arguments(str(error))) from error.__cause__
+
+
+def as_arguments(text: str) -> str:
+    """The text with the names of arguments in the place of flags."""
+    return FLAG.sub(_argument, text)
 
 
 def _argument(flag: re.Match[str]) -> str:
@@ -34,15 +51,20 @@ def _argument(flag: re.Match[str]) -> str:
 NEAR = 0.66
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """'; did you mean ...?' if there is something near."""
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """The known names that may be meant, two at most."""
     words = {_plain(word): word for word in known}
     asked = _plain(name)
     near = difflib.get_close_matches(asked, words, 1, NEAR)
     # `lr` is not near 'pi_lr' or 'vf_lr', but the end of both, and part of 'lr_decay'.
     having = [word for word in words if asked and f"_{asked}_" in f"_{word}_"]
     having.sort(key=lambda word: not word.endswith(asked))
-    meant = " or ".join(repr(words[word]) for word in (near or having[:2]))
+    return [words[word] for word in (near or having[:2])]
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """'; did you mean ...?' if there is something near."""
+    meant = " or ".join(map(repr, nearest(name, known)))
     return f"; did you mean {meant}?" if meant else ""
 
 

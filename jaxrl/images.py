@@ -40,6 +40,15 @@ def paddings(image: Image) -> list[Pads]:
     return found
 
 
+def features(image: Image) -> int:
+    """Length of what the convolutions make of an image."""
+    sides = image.height_width_channels[:2]
+    for (_, side, stride), pads in zip(LAYERS, paddings(image), strict=True):
+        padded = [size + sum(both) for size, both in zip(sides, pads, strict=True)]
+        sides = ((padded[0] - side) // stride + 1, (padded[1] - side) // stride + 1)
+    return sides[0] * sides[1] * LAYERS[-1][0]
+
+
 def encoded(
     image: Image,
     filters: Sequence[tuple[np.ndarray, np.ndarray]],

@@ -177,7 +177,10 @@ class Policy:
         both = (*layers, *about.get("filters", []))
         if not all(map(_all_finite, itertools.chain(*both, arrays.values()))):
             raise ValueError
-        return cls(layers=layers, action=action, **about, **arrays)
+        policy = cls(layers=layers, action=action, **about, **arrays)
+        if not _fits_together(policy):
+            raise ValueError
+        return policy
 
     def _gaussian(
         self, mean: np.ndarray, rng: np.random.Generator | None
@@ -238,6 +241,28 @@ def _filters(image: dict[str, Any], arrays: dict[str, Any]) -> list:
     if not images.fits(Image(**image), [kernel.shape for kernel, _ in filters]):
         raise ValueError
     return filters
+
+
+def _fits_together(policy: Policy) -> bool:
+    """Whether each layer takes what the one before it gives, and the head the last."""
+    inputs, action = policy.obs_size, policy.action
+    outputs = images.features(policy.image) if policy.image else inputs
+    for weight, bias in policy.layers:
+        if weight.shape != (outputs, len(bias)) or bias.ndim != 1:
+            return False
+        outputs = len(bias)
+    discrete = vars(action) if isinstance(action, Discrete | MultiBinary) else {}
+    size = outputs / 2 if policy.head == "tanh_gaussian" else outputs
+    several = policy.head == "multi_categorical"
+    return (
+        size == (action.size if action else size // 1)
+        and sum(policy.nvec) == (size if several else 0)
+        and np.shape(policy.log_std) in ((), (size,))
+        and (policy.mean is None) == (policy.std is None)
+        and all(x is None or x.shape == (inputs,) for x in (policy.mean, policy.std))
+        and all(type(x) is int for x in discrete.values())
+        and all(type(x) in (int, float) for x in (policy.noise, policy.clip))
+    )
 
 
 def _all_finite(x: np.ndarray) -> bool:

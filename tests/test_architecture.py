@@ -17,6 +17,7 @@ ALLOWED = {
     "settings": {"yaml_lines"},
     "spaces": set(),
     "images": {"spaces"},
+    "sampling": {"errors"},
     "types": {"settings", "spaces"},
     "checks": {"types", "settings"},
     "maths": {"types", "settings", "images", "policy"},
@@ -25,11 +26,12 @@ ALLOWED = {
     "policy": {"files", "settings", "spaces", "images"},
     "evaluation": set(),
     "processes": {"errors", "files"},
-    "logging": {"processes"},
+    "callbacks": {"errors", "logging"},  # what a user may import
+    "logging": {"files", "processes"},
     "parallel": {"errors", "types", "maths", "processes", "logging"},
     "runs": {
         *("errors", "files", "yaml_lines", "types", "settings", "algos", "policy"),
-        *("logging", "parallel"),
+        *("processes", "logging", "parallel"),
     },
     "show": {
         *("__version__", "errors", "files", "spaces", "images", "envs", "policy"),
@@ -37,14 +39,15 @@ ALLOWED = {
     },
     "training": {
         *("errors", "files", "types", "checks", "maths", "algos", "envs", "policy"),
-        *("evaluation", "processes", "logging", "parallel", "runs"),
+        *("evaluation", "processes", "logging", "parallel", "runs", "callbacks"),
     },
     "experiments": {
-        *("errors", "files", "yaml_lines", "settings", "algos", "envs"),
+        *("errors", "files", "yaml_lines", "settings", "sampling", "algos", "envs"),
         *("processes", "logging", "runs", "training"),
     },
     "cli": {
-        *("__version__", "errors", "files", "settings", "algos", "evaluation"),
+        *("__version__", "errors", "files", "yaml_lines", "settings", "algos"),
+        "evaluation",
         *("processes", "logging", "runs", "training", "experiments", "show"),
     },
     "api": {
@@ -67,15 +70,17 @@ ONLY = {
     "flax": {"maths"},
     "mpi4py": {"parallel"},
     "orbax": {"runs"},
+    "tensorstore": {"runs"},
     "tensorboardX": {"logging"},
-    "matplotlib": {"show"},
+    "matplotlib": {"show", "api"},  # there for the type of a figure
+    "pandas": {"runs"},
     "imageio": {"show"},
     "imageio_ffmpeg": {"show"},
     "onnx": {"show"},
     "PIL": {"show"},
     "optuna": {"experiments"},
     "submitit": {"experiments"},
-    "argparse": {"cli"},
+    "argparse": {"cli", "runs"},  # there for a user's settings, a Namespace
     "rich": {"logging", "experiments", "cli"},
 }
 

@@ -60,3 +60,9 @@ def test_own_env_is_trained_resumed_and_played():
 def test_ppo_learns_to_catch_from_pixels():
     last = run(ROOT / "examples" / "images.py").splitlines()[-1]
     assert float(last.split()[-1]) > 0.8  # a random policy gets about -0.4
+
+
+def test_a_function_of_ones_own_is_run_and_searched():
+    printed = run(ROOT / "examples" / "own_function.py")
+    assert "8 of 8 finished" in printed
+    assert float(printed.split()[-1]) > -1e-3  # minus the best loss

@@ -1,23 +1,19 @@
-"""The one parser of all commands, the kinds of values, and outputs written whole."""
+"""The one parser of all commands, and the kinds of values."""
 
 import argparse
-import contextlib
 import itertools
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from jaxrl import files
-from jaxrl.errors import UserError, suggestion
+from jaxrl.errors import UserError, nearest, suggestion
+from jaxrl.runs.spec import MODELS
 from jaxrl.settings.values import KINDS
 
 ON = "true"  # what a switch without a value stands for
 WIDEST = 100  # columns of a help text
-RENAMED = {"checkpoint": "model", "n_eval_episodes": "episodes"}
-RENAMED |= {"num_test_episodes": "episodes"}
-MODELS = ("last", "best")
+RENAMED = {"checkpoint": "model", "n_eval_episodes": "num_test_episodes"}
 Wrong = argparse.ArgumentTypeError
 
 
@@ -51,11 +47,21 @@ class Parser(argparse.ArgumentParser):
         """The options in the words of a command."""
         given, unknown = self.parse_some(words)
         for name in unknown:
-            hint = suggestion(f"--{name}", self._option_string_actions)
-            hint = hint or "; --help lists all options"
-            new = f"; it is now --{RENAMED[name]}" if name in RENAMED else ""
-            raise UserError(f"'--{name}' is not an option{new or hint}")
+            self._refuse(name)
         return given
+
+    def _refuse(self, name: str) -> NoReturn:
+        hint = suggestion(f"--{name}", self._option_string_actions)
+        hint = hint or "; --help lists all options"
+        new = f"; it is now --{RENAMED[name]}" if name in RENAMED else ""
+        raise UserError(f"'--{name}' is not an option{new or hint}")
+
+    def refuse_misspelt(self, unknown: Iterable[str], options: Iterable[str]) -> None:
+        """Refuses misspelt options; others refuse misspelt settings."""
+        for name in unknown:
+            meant = nearest(f"--{name}", self._option_string_actions)
+            if meant and meant[0] in [f"--{option}" for option in options]:
+                self._refuse(name)
 
     def parse_some(
         self, words: Sequence[str]
@@ -85,9 +91,10 @@ class Parser(argparse.ArgumentParser):
         return known, unknown
 
     def error(self, message: str) -> NoReturn:
-        """Says what argparse found in our words."""
+        """Raises with what argparse found, in the words of the other messages."""
+        message = re.sub(r"(?<=^argument )\S+(?=: )", _long_name, message)
         if found := re.fullmatch(r"argument (\S+): expected .*arguments?", message):
-            name = found[1].rpartition("/")[2]
+            name = found[1]
             kind = self._option_string_actions[name].metavar
             raise UserError(f"{name} needs a value, as in {name} {kind}")
         if found := re.match(r"unrecognized arguments: (.*)", message):
@@ -106,6 +113,12 @@ class Parser(argparse.ArgumentParser):
 def _formatter(prog: str) -> argparse.HelpFormatter:
     width = min(shutil.get_terminal_size().columns, WIDEST) - 2
     return argparse.HelpFormatter(prog, max_help_position=28, width=width)
+
+
+def _long_name(names: re.Match[str]) -> str:
+    """Of a flag with several, as in -o/--output."""
+    every = names[0].split("/")
+    return next((name for name in every if name.startswith("--")), every[0])
 
 
 def _underscored(word: str) -> str:
@@ -170,25 +183,3 @@ def duration(text: str) -> float:
     if not (match := re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)):
         raise Wrong(f"is {text!r}, but must be a time such as 90s, 30m or 2h")
     return float(match[1]) * units[match[2]]
-
-
-# Outputs
-
-
-@contextlib.contextmanager
-def writing(path: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
-    """A name to write to, which becomes `path` when all went well."""
-    if path.suffix not in suffixes:
-        *most, last = suffixes
-        endings = f"{', '.join(most)} or {last}" if most else last
-        raise UserError(f"cannot write {path}; its name must end in {endings}")
-    if path.is_dir() or not path.parent.is_dir():
-        what = (
-            "it is a directory" if path.is_dir() else f"{path.parent} is no directory"
-        )
-        raise UserError(f"cannot write {path}: {what}")
-    try:
-        with files.replacing(path) as fresh:  # fails before the work is done, not after
-            yield fresh
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {files.reason(error)}") from None

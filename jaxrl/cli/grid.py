@@ -23,7 +23,10 @@ OPTIONS = (
 
 
 def main(arguments: list[str]) -> int:
-    own, unknown = setting_flags.grid(arguments).parse_some(arguments)
+    parser = setting_flags.grid(arguments)
+    own, unknown = parser.parse_some(arguments)
+    if own.grid in NAMES:
+        parser.refuse_misspelt(unknown, (*setting_flags.NO_SETTINGS, *OPTIONS))
     given = {k: x for k, x in vars(own).items() if k not in OPTIONS}
     places = {k: x for k, x in vars(own).items() if k in ("name", "out") and x}
     found = _grid_file(own.grid, setting_flags.several(given) | unknown, places)
@@ -67,7 +70,7 @@ def _grid_file(
 def _describe(variants: list[Variant], jobs: int) -> int:
     """The table of a dry run."""
     keys = dict.fromkeys(key for variant in variants for key in variant.settings)
-    # Steps have a column of their own, where on-policy they are whole epochs.
+    # Steps have their own column, where on-policy they are whole epochs.
     own = [key for key in keys if key not in ("exp_name", "steps")]
     several = [key for key in own if _differs(key, variants)]
     rows = [["run", *several, "steps", "state"]]

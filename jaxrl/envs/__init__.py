@@ -26,6 +26,7 @@ __all__ = [
     "make",
     "misspelt",
     "name_of",
+    "remade",
     "single",
     "single_with_spec",
     "spec_of",
@@ -120,6 +121,11 @@ def single_with_spec(
     """Also returns the spec of the environment before it is flattened."""
     source = env.removeprefix(PREFIX) if isinstance(env, str) else env
     return gym.single(source, max_ep_len, env_kwargs or {})
+
+
+def remade(spec: Any, env_kwargs: Mapping[str, Any]) -> gymnasium.Env:
+    """Another environment such as the one with this spec, with other arguments."""
+    return gymnasium.make(spec, disable_env_checker=True, **env_kwargs)
 
 
 def misspelt(env_id: str) -> str:

@@ -9,13 +9,12 @@ import numpy as np
 import yaml
 
 from jaxrl.errors import UserError, differences
+from jaxrl.experiments.combinations import LONGEST
 from jaxrl.files import write_atomically
 from jaxrl.processes import threads
 from jaxrl.runs import directory, reading, spec
 from jaxrl.runs.spec import Run
 from jaxrl.settings.values import plain
-
-LONGEST = 200  # of a name; file systems take 255 bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Variant:
 
     @property
     def processes(self) -> int:
-        """How many learn together, each with a core of its own."""
+        """How many learn together, each on its own core."""
         return self.run.num_procs
 
     @property
@@ -77,6 +76,10 @@ class Variant:
     def output(self) -> Path:
         """What it prints."""
         return self.path.with_name(f"{self.name}.txt")
+
+    @property
+    def total_steps(self) -> int:
+        return self.run.total_steps
 
     def write(self) -> None:
         plain = {
@@ -107,5 +110,38 @@ class Variant:
         return reading.determining(directory.settings(self.run))
 
     def changes(self, record: reading.Record) -> list[str]:
-        """How the run that was recorded differs from this one, a setting each."""
-        return differences(reading.determining(record.config), self.determining)
+        """How the run that was recorded differs from this one, a setting each.
+
+        A run of an earlier version lacks settings that are new; it had their defaults.
+        """
+        known = spec.known_settings(self.run.algo)
+        now, before = self.determining, reading.determining(record.config)
+        new = {name: known[name].default for name in now.keys() & known.keys()}
+        return differences({k: new[k] for k in new if k not in before} | before, now)
+
+    @property
+    def is_finished(self) -> bool:
+        record = self.record
+        return record is not None and record.state == "finished"
+
+    def changes_on_disk(self) -> list[str]:
+        """How the run in its directory differs from this one, a setting each."""
+        record = self.record
+        return self.changes(record) if record else []
+
+    def program(self, replacing: bool) -> list[str]:
+        """The words after `python` that start it, or resume what is in its directory.
+
+        With `replacing`, an earlier run with other settings is removed.
+        """
+        words = ["train", "--config", str(self.file)]
+        if self.record is not None and not replacing:
+            words = ["resume", str(self.path), *["--wandb"] * self.run.wandb]
+        elif self.path.exists():  # or one killed before it had its settings
+            words.append("--overwrite")
+        return ["-m", "jaxrl", *words]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables of its process, beside those of this one."""
+        return {}

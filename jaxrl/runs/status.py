@@ -19,12 +19,14 @@ from types import TracebackType
 from typing import Any, Literal, Self, get_args
 
 from jaxrl import files
-from jaxrl.errors import UserError
+from jaxrl.errors import Stopped, UserError
+from jaxrl.processes.signals import signal_name
 
 FILE = "status.json"
 REFUSED = 2  # exit code: the user must change something
 FAILED = 1  # exit code: something went wrong
 LONGEST = 100_000  # bytes of a status that is read
+TEXTS = ("reason", "signal", "stopped_by", "host")
 State = Literal["running", "finished", "failed", "pruned", "interrupted"]
 
 
@@ -37,6 +39,8 @@ class Status:
     """Why it ended early, in words for people."""
     signal: str = ""
     """Name of the signal that ended it."""
+    stopped_by: str = ""
+    """The callback or setting that finished it before its last step."""
     exit_code: int | None = None
     step: int = 0
     """Environment steps taken when this was written."""
@@ -51,6 +55,8 @@ class Status:
     @classmethod
     def from_error(cls, error: BaseException) -> Self:
         """Of a process or a run that an error ends."""
+        if isinstance(error, Stopped):
+            return cls.from_signal(error.signal)
         if isinstance(error, KeyboardInterrupt):
             return cls.from_signal(SIGINT)
         if isinstance(error, SystemExit):
@@ -79,7 +85,7 @@ class Status:
         if code > 0:
             reason = reason or f"exited with code {code}"
             return cls(state="failed", reason=reason, exit_code=code)
-        name = _signal_name(-code)
+        name = signal_name(-code)
         reason, code = reason or f"killed by {name}", 128 - code
         return cls(state="failed", reason=reason, signal=name, exit_code=code)
 
@@ -92,13 +98,6 @@ def describe(error: BaseException) -> str:
     if isinstance(error, UserError | FloatingPointError | OSError) and text:
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"signal {number}"
 
 
 def outcome_file(run: Path) -> Path:
@@ -119,6 +118,13 @@ def update(run: Path, **changes: Any) -> None:
     write(run / FILE, dataclasses.replace(known, **changes))
 
 
+def note_reason(run: Path, before: Status | None, code: int, reason: str) -> None:
+    """Of a run that was killed since `before`, from the process that started it."""
+    known = read(run / FILE)
+    if known and known != before and known.state == "running":
+        update(run, state="interrupted", reason=reason, exit_code=code)
+
+
 def read(file: Path) -> Status | None:
     """None where there is none, or not one of ours."""
     try:
@@ -136,7 +142,7 @@ def _is_sound(given: dict[str, Any]) -> bool:
     """Whether the values are of the right kind; a stranger may have written them."""
     if given.get("state") not in get_args(State):
         return False
-    texts = [given.get(name, "") for name in ("reason", "signal", "host")]
+    texts = [given.get(name, "") for name in TEXTS]
     counts = [given.get(name, 0) for name in ("step", "total_steps", "attempt", "pid")]
     code, written = given.get("exit_code"), given.get("time", 0.0)
     return (
@@ -171,7 +177,7 @@ class Attempt:
 
     def end(self, outcome: Status) -> None:
         """Notes how it ended, at the step that it has reached."""
-        if self._writes:
+        if self._writes or outcome.state == "failed":
             self._note(outcome)
 
     def _note(self, outcome: Status) -> None:

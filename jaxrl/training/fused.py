@@ -6,7 +6,10 @@ runs a whole experiment; `jax.vmap` of it runs one per seed, or per setting.
 """
 
 import dataclasses
+import fractions
+import functools
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -15,6 +18,7 @@ import jax.numpy as jnp
 from jaxrl import checks
 from jaxrl.envs.jax import JaxEnv
 from jaxrl.maths.replay import DeviceReplay
+from jaxrl.training.share import exact_ratio
 from jaxrl.types import Algorithm, Metrics, OffPolicy, OnPolicy, Transition
 
 MAX_COUNT = 2**30  # the step counter stops here, so that it cannot overflow
@@ -171,8 +175,10 @@ def _off_policy(
         random = jax.random.uniform(random_key, action.shape, action.dtype, -1, 1)
         return jnp.where(step < data.start_steps, random, action)
 
+    schedule = Rounds(data.update_every * exact_ratio(data.updates_per_step))
+
     def one_round(carry: tuple, key: jax.Array) -> tuple[tuple, tuple]:
-        state, envs, replay, env_steps = carry
+        state, envs, replay, env_steps, part = carry
         collect_key, batch_key = jax.random.split(key)
         envs, rollout, ended = collect(
             envs,
@@ -185,37 +191,63 @@ def _off_policy(
         replay = replay.insert(rollout)
         env_steps = jnp.minimum(env_steps + steps * data.num_envs, MAX_COUNT)
         ready = env_steps >= data.update_after
-        state, metrics = _updates(state, replay, batch_key, algo, data, ready)
-        return (state, envs, replay, env_steps), (metrics, ready, ended)
+        size, part = schedule.next(part, ready)
+        sample = lambda n: replay.sample(batch_key, n, data.batch_size)  # noqa: E731
+        state, metrics = _updates(state, algo, sample, schedule.sizes, size)
+        return (state, envs, replay, env_steps, part), (metrics, size > 0, ended)
 
     def epoch(carry: tuple, key: jax.Array) -> tuple[tuple, Metrics]:
         carry, rows = jax.lax.scan(one_round, carry, jax.random.split(key, rounds))
         return carry, _row(*rows)
 
     replay = DeviceReplay.empty(_one_transition(env, envs), data.replay_size)
-    carry: Any = (state, envs, replay, jnp.zeros((), int))
+    carry: Any = (state, envs, replay, jnp.zeros((), int), jnp.zeros((), int))
     (state, *_), history = jax.lax.scan(epoch, carry, keys)
     return state, history
 
 
+@dataclasses.dataclass(frozen=True)
+class Rounds:
+    """How many updates each round has: `mean` on average, counted exactly."""
+
+    mean: fractions.Fraction
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """What `next` counts in: no updates, `mean` rounded down, rounded up."""
+        low = int(self.mean)
+        return (0, low) if self.mean == low else (0, low, low + 1)
+
+    def next(self, part: jax.Array, ready: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The place in `sizes` of this round, 0 for no updates, and the new `part`.
+
+        `part` of an update, in units of the denominator, is carried to the next round.
+        """
+        low, rest = divmod(self.mean.numerator, self.mean.denominator)
+        part = part + rest * ready
+        full = part >= self.mean.denominator
+        place = (1 + full if low else 2 * full) * ready
+        return place, part - full * self.mean.denominator
+
+
 def _updates(
     state: Any,
-    replay: DeviceReplay,
-    key: jax.Array,
     algo: Algorithm,
-    data: OffPolicy,
-    ready: jax.Array,
+    sample: Callable[[int], Transition],
+    sizes: tuple[int, ...],
+    place: jax.Array,
 ) -> tuple[Any, Metrics]:
-    """One round of updates and the means of its metrics; none if not `ready`."""
+    """A round of `sizes[place]` updates on batches of `sample`; means of metrics."""
 
-    def run(state: Any) -> tuple[Any, Metrics]:
-        batches = replay.sample(key, data.update_every, data.batch_size)
-        state, metrics = jax.lax.scan(algo.update, state, batches)
+    def run(count: int, state: Any) -> tuple[Any, Metrics]:
+        state, metrics = jax.lax.scan(algo.update, state, sample(count))
         return state, jax.tree.map(jnp.mean, metrics)
 
-    _, shapes = jax.eval_shape(run, state)
+    _, shapes = jax.eval_shape(functools.partial(run, 1), state)
     no_metrics = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-    return jax.lax.cond(ready, run, lambda state: (state, no_metrics), state)
+    none = lambda state: (state, no_metrics)  # noqa: E731
+    rounds = [functools.partial(run, n) if n else none for n in sizes]
+    return jax.lax.switch(place, rounds, state)
 
 
 def _one_transition(env: JaxEnv, envs: EnvBatch) -> Transition:

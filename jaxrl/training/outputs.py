@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxrl.files import write_atomically
 from jaxrl.logging.columns import columns, return_columns
-from jaxrl.logging.logger import Logger, parse_rows
+from jaxrl.logging.logger import EpochLogger, parse_rows
 from jaxrl.logging.sinks import Sinks
 from jaxrl.logging.terminal import Terminal
 from jaxrl.parallel import mpi
@@ -28,12 +28,14 @@ from jaxrl.types import EnvSpec, OnPolicy
 
 def open_outputs(
     setup: Setup, path: Path, saved: Saved | None, screen: bool
-) -> tuple[Logger, "Saver"]:
+) -> tuple[EpochLogger, "Saver"]:
     """Opens all that a run writes, from the step where it starts or resumes."""
     run, step = setup.run, setup.progress.env_steps
     saver, sinks = Saver(run, path), Sinks()
     if mpi.rank() == 0:
         described = directory.description(run)
+        if saved:
+            described |= directory.extensions(saved.config, step, run)
         saver.open(step, directory.config_yaml(described), saved)
         sinks = Sinks.open_files(
             path,
@@ -50,7 +52,7 @@ def open_outputs(
     metrics = setup.learner.metrics
     names = columns(metrics, dimensions, run.data.num_test_episodes)
     history = parse_rows(saved.progress if saved else "")
-    return Logger(*names, history, mpi.reduce_stats, sinks), saver
+    return EpochLogger(*names, history, mpi.reduce_stats, sinks), saver
 
 
 @contextlib.contextmanager
@@ -73,6 +75,7 @@ class Saver:
         self._run, self._path = run, path
         self._writer: CheckpointWriter | None = None
         self._config = ""
+        self._wandb: Any = None  # the id of an earlier start with W&B
 
     def open(self, step: int, config: str, saved: Saved | None) -> None:
         """Brings the directory to where the run starts or resumes."""
@@ -82,6 +85,7 @@ class Saver:
             with naming(self._path / name):
                 write_atomically(self._path / name, text)
         self._config = config
+        self._wandb = saved.content.get("wandb") if saved else None
         self._writer = CheckpointWriter(self._path, self._run.keep, saved)
 
     def save_models(
@@ -110,11 +114,11 @@ class Saver:
         first: int,
         capacity: int,
     ) -> None:
-        """Starts to; `rows` of the replay buffer are those inserted from `first` on."""
+        """Starts to save; `rows` of the replay buffer were inserted from `first` on."""
         if not self._writer:
             return
         assert sinks.csv
-        content = content | {"wandb": sinks.wandb.id if sinks.wandb else None}
+        content = content | {"wandb": sinks.wandb.id if sinks.wandb else self._wandb}
         saved = Saved(content, self._config, sinks.csv.text, rows, first)
         with mpi.paused():
             self._writer.save(saved, capacity)

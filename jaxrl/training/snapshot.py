@@ -7,18 +7,21 @@ import jax
 import numpy as np
 
 from jaxrl.errors import UserError
-from jaxrl.logging.logger import Logger, LoggerState
+from jaxrl.logging.logger import EpochLogger, LoggerState
 from jaxrl.parallel import mpi
 from jaxrl.runs import arrays
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.training.buffers import HostReplay, Rollout
 from jaxrl.training.progress import Clock
 from jaxrl.training.setup import Setup
+from jaxrl.training.user_callbacks import Callbacks
 
 
-def take(setup: Setup, state: Any, log: Logger, clock: Clock) -> dict[str, Any]:
+def take(
+    setup: Setup, state: Any, log: EpochLogger, clock: Clock, callbacks: Callbacks
+) -> dict[str, Any]:
     """The content of a checkpoint, on every rank."""
-    own = arrays.to_bytes(rank_state(setup, log))
+    own = arrays.to_bytes(rank_state(setup, log) | {"callbacks": callbacks.state()})
     first, *others = map(arrays.from_bytes, mpi.allgather(own))
     return global_state(setup, state, clock) | first | {"ranks": others}
 
@@ -34,6 +37,8 @@ def global_state(setup: Setup, state: Any, clock: Clock) -> dict[str, Any]:
         "epoch_start": progress.epoch_start,
         "best_return": progress.best_return,
         "update_pending": progress.update_pending,
+        "stopped_by": progress.stopped_by,
+        "stop_reason": progress.stop_reason,
         "elapsed": progress.elapsed_before_resume + clock.elapsed(),
         "state": leaves,
         "spaces": _spaces(setup),
@@ -46,8 +51,8 @@ def _spaces(setup: Setup) -> dict[str, Any]:
     return {"observations": spec.obs_size, "actions": str(spec.action)}
 
 
-def rank_state(setup: Setup, log: Logger) -> dict[str, Any]:
-    """What each rank has of its own, but for the rows of a replay buffer."""
+def rank_state(setup: Setup, log: EpochLogger) -> dict[str, Any]:
+    """What differs between ranks, but for the rows of a replay buffer."""
     buffer = setup.buffer
     return {
         "act_rng": setup.act_rng.bit_generator.state,
@@ -73,6 +78,7 @@ class Restored(NamedTuple):
 
     state: Any
     logger: LoggerState
+    callbacks: dict[str, Any]
     notes: list[str]
 
 
@@ -96,6 +102,8 @@ def _restore(setup: Setup, saved: Saved) -> Restored:
     progress = setup.progress
     for name in ("env_steps", "epoch", "epoch_start", "best_return", "update_pending"):
         setattr(progress, name, content[name])
+    for name in ("stopped_by", "stop_reason"):
+        setattr(progress, name, str(content.get(name, "")))
     progress.elapsed_before_resume = content["elapsed"]
     logger = LoggerState.from_saved(own["logger"])
     setup.act_rng.bit_generator.state = own["act_rng"]
@@ -110,7 +118,7 @@ def _restore(setup: Setup, saved: Saved) -> Restored:
     elif saved.rows is not None:
         setup.buffer.restore(saved.rows, saved.first)
         progress.saved_rows = setup.buffer.inserted
-    return Restored(state, logger, _restore_envs(setup, own))
+    return Restored(state, logger, own.get("callbacks", {}), _restore_envs(setup, own))
 
 
 def _restore_envs(setup: Setup, own: dict[str, Any]) -> list[str]:

@@ -1,13 +1,12 @@
 """What a user hands over from Python, which settings cannot hold."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxrl import envs
+from jaxrl.callbacks import METHODS
 from jaxrl.envs import GivenEnv
 from jaxrl.errors import UserError
-from jaxrl.runs.spec import Run
 
 OnEpoch = Callable[[Any, int], dict[str, Any] | None]
 """`on_epoch(state, step)` may return metrics to log in the epoch's row."""
@@ -20,6 +19,8 @@ class UserCode:
     on_epoch: OnEpoch | None = None
     env: GivenEnv | None = None
     """What makes or is the environment, if no name finds it."""
+    callbacks: Sequence[Any] | None = None
+    """Objects as in `jaxrl.callbacks`."""
 
     def check(self) -> None:
         """Refuses, before anything is removed, what would fail only later."""
@@ -27,54 +28,31 @@ class UserCode:
             raise UserError(
                 f"on_epoch is {self.on_epoch!r}, but must be a function or None"
             )
-
-    def check_video(self, run: Run) -> None:
-        """Refuses to record where only this process has the environment."""
-        if run.video_every and run.env.startswith(envs.FROM_PYTHON):
+        if not isinstance(self.callbacks, list | tuple | None):
             raise UserError(
-                "--video_every records in another process, which cannot find this "
-                "environment; define it in a module that can be imported, or record "
-                "later with jaxrl.load(directory, env=...)"
+                f"callbacks is {self.callbacks!r}, but must be a list of objects"
             )
+        for place, callback in enumerate(self.callbacks or ()):
+            if fault := _fault(callback):
+                raise UserError(f"callbacks[{place}] {fault}")
 
-    def notes(self, run: Run) -> list[str]:
-        """What the user should know before the run starts."""
-        if self.env is None:
-            return []
-        found = [
-            f"no command can find the environment {run.env}; use jaxrl.resume and "
-            "jaxrl.load with env=..."
-        ]
-        if is_instance(self.env):
-            found += ["one environment has no test episodes; a callable has"]
-        return found
+
+def _fault(callback: Any) -> str:
+    """What is wrong with a callback; empty if nothing is."""
+    if isinstance(callback, type):
+        return f"is a class; make an object of it, as in {callback.__name__}()"
+    kind = type(callback).__name__
+    found = [name for name in METHODS if hasattr(callback, name)]
+    if not found:
+        return f"is a {kind}, but must have one or more of {', '.join(METHODS)}"
+    for name in found:
+        if not callable(getattr(callback, name)):
+            return f"is a {kind} whose {name} is not a method"
+    for name, other in ("state", "restore"), ("restore", "state"):
+        has, lacks = (callable(getattr(callback, x, None)) for x in (name, other))
+        if has and not lacks:
+            return f"is a {kind} with {name}() but without {other}(); it needs both"
+    return ""
 
 
 NONE = UserCode()
-
-
-def named_env(env: GivenEnv) -> tuple[str, GivenEnv | None]:
-    """How config.yaml names an environment, and the object if that cannot find it."""
-    try:
-        name = envs.name_of(env)
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    return name, env if name.startswith(envs.FROM_PYTHON) else None
-
-
-def is_instance(env: GivenEnv | None) -> bool:
-    """Whether it is one environment, which has none for test episodes."""
-    return env is not None and envs.is_instance(env)
-
-
-def resumed_env(run: Run, env: GivenEnv | None) -> GivenEnv | None:
-    """The object for a run whose environment has no name; refuses another one."""
-    if env is None or run.env.startswith(envs.FROM_PYTHON):
-        return env
-    name, _ = named_env(env)
-    if name != run.env:
-        raise UserError(
-            f"the run was trained in {run.env}, but env is {name}; leave env out, or "
-            "start a new run with it"
-        )
-    return None

@@ -161,8 +161,9 @@ def test_the_shares_of_all_ranks_add_up(ranks, num_envs):
         for share in shares
     )
     assert chosen_by_chance == 20
-    assert shares[0].updates_per_round % total_envs == 0
-    assert 8 <= shares[0].updates_per_round < 8 + total_envs
+    assert shares[0].round_steps % total_envs == 0
+    assert 8 <= shares[0].round_steps < 8 + total_envs
+    assert shares[0].updates_per_round == shares[0].round_steps
 
 
 def final_state(out):
@@ -233,8 +234,7 @@ def test_a_killed_rank_ends_all_and_resume_is_exact(tmp_path, algo):
     code, _, err = ended(process)
     assert code not in (0, 2)
     assert time.monotonic() - since < 10
-    assert "rank 1" in err
-    assert "was killed by SIGKILL" in err
+    assert re.search("rank 1.*SIGKILL", err)
     assert none_left_behind(tmp_path / "b", 5)
     resume = [*JAXRL, "resume", str(run_of(tmp_path / "b"))]
     code, _, err = ended(start(resume, 3))
