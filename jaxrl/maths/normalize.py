@@ -13,6 +13,7 @@ from jaxrl.settings import Encoder
 from jaxrl.types import EnvSpec, Pmean, Transition
 
 CLIP = 10.0  # normalised observations are clipped to ± this
+EPSILON = 1e-8  # added to variances
 
 
 class Moments(NamedTuple):
@@ -33,7 +34,7 @@ class Moments(NamedTuple):
 
     @property
     def std(self) -> jax.Array:
-        return jnp.sqrt(self.var + 1e-8)
+        return jnp.sqrt(self.var + EPSILON)
 
 
 class NormalizeSettings(Protocol):

@@ -70,9 +70,14 @@ def _prepare(run: Run, user: UserCode) -> Setup:
         Wandb.check_available()
     test_episodes = share.split(data.num_test_episodes)
     train_envs, test_envs = _make_envs(run, user, env_seed, test_seed, test_episodes)
-    init_state = _initializer(run, train_envs.spec, init_seed)
-    state_shapes = jax.eval_shape(init_state)
-    buffer, learner = _make_learner(run, share, train_envs.spec, state_shapes, devices)
+    spec = train_envs.spec
+    try:
+        init_state = _initializer(run, spec, init_seed)
+        state_shapes = jax.eval_shape(init_state)
+        buffer, learner = _make_learner(run, share, spec, state_shapes, devices)
+    except BaseException:
+        train_envs.close()  # which may have processes
+        raise
     return Setup(
         run=run,
         share=share,
@@ -148,3 +153,12 @@ def _with_counts(run: Run, devices: int) -> Run:
             f"-n {run.num_procs}"
         )
     return dataclasses.replace(run, num_procs=ranks, devices=devices)
+
+
+def state_shapes(run: Run) -> Any:
+    """Those of the algorithm's state, without making the other parts of a run."""
+    made = envs.make(run.env, 1, 0, run.data.max_ep_len, run.env_kwargs)
+    try:
+        return jax.eval_shape(_initializer(run, made.spec, 0))
+    finally:
+        made.close()
