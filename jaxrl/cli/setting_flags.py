@@ -12,7 +12,10 @@ from jaxrl.errors import UserError
 from jaxrl.runs import spec
 from jaxrl.settings import values
 
-ENV = "gymnasium environment; module:ID imports the module first"
+ENV = (
+    "gymnasium environment; module:ID imports the module first, module:NAME calls its "
+    "function or class; envpool/ID by EnvPool, ale_py:ALE/Pong-v5 for Atari"
+)
 PRESETS = "|".join(("default", *presets.PRESETS))
 PRESET = "defaults to start from [default]"
 SETTINGS = "every setting of its algorithm, as in jaxrl train ALGO --help"

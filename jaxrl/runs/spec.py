@@ -49,6 +49,8 @@ class Run:
     """Keyword arguments of the environment, as in '{frame_skip: 2}'."""
     networks: str = ""
     """Your own networks, as module:callable; called with the environment's spec."""
+    env_workers: Count = 0
+    """Processes that step the environments, at most num_envs; 0: this one does."""
     num_procs: Auto = 1
     """Processes that learn together, by mpirun; 0 or auto: one per physical core."""
     devices: Auto = 0

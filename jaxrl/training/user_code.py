@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxrl.callbacks import METHODS
+from jaxrl.envs import GivenEnv
 from jaxrl.errors import UserError
 from jaxrl.maths import user_networks
 
@@ -17,6 +18,8 @@ class UserCode:
     """Objects of a user that take part in a run."""
 
     on_epoch: OnEpoch | None = None
+    env: GivenEnv | None = None
+    """What makes or is the environment, if no name finds it."""
     callbacks: Sequence[Any] | None = None
     """Objects as in `jaxrl.callbacks`."""
     networks: Any = None
