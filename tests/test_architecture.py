@@ -16,13 +16,14 @@ ALLOWED = {
     "yaml_lines": {"errors", "files"},
     "settings": {"errors", "yaml_lines"},
     "spaces": set(),
+    "images": {"spaces"},
     "sampling": {"errors"},
     "types": {"settings", "spaces"},
     "checks": {"types", "settings"},
-    "maths": {"types", "settings", "policy"},
+    "maths": {"types", "settings", "images", "policy"},
     "algos": {"errors", "files", "types", "settings", "checks", "maths"},
-    "envs": {"spaces"},
-    "policy": {"files", "settings", "spaces"},
+    "envs": {"spaces", "processes"},  # for signals in worker processes
+    "policy": {"files", "settings", "spaces", "images"},
     "evaluation": set(),
     "processes": {"errors", "files"},
     "callbacks": {"errors", "logging"},  # what a user may import
@@ -33,8 +34,8 @@ ALLOWED = {
         *("processes", "logging", "parallel"),
     },
     "show": {
-        *("__version__", "errors", "files", "spaces", "maths", "algos", "envs"),
-        *("policy", "evaluation", "logging", "runs"),
+        *("__version__", "errors", "files", "spaces", "images", "maths", "algos"),
+        *("envs", "policy", "evaluation", "logging", "runs"),
     },
     "training": {
         *("errors", "files", "types", "checks", "maths", "algos", "envs", "policy"),
@@ -53,6 +54,7 @@ ALLOWED = {
     "api": {
         "errors",
         "spaces",
+        "envs",  # for the type of what a user gives
         "settings",
         "maths",
         "algos",

@@ -1,6 +1,7 @@
 """`jaxrl resume DIR [--steps N] [--wandb] [--changed-code]`."""
 
 from jaxrl.cli import options, running
+from jaxrl.processes import mpirun
 from jaxrl.runs import reading
 
 
@@ -9,7 +10,7 @@ def main(arguments: list[str]) -> int:
     record = reading.record(given.dir)
     running.announce_code(record)
     threads = running.fix_threads(record)
-    if ranks := running.ranks_to_start(record.num_procs):
+    if ranks := mpirun.ranks_to_start(record.num_procs):
         return running.launched(["resume", *arguments], record.path, ranks, threads)
     running.cache_compilations()
     from jaxrl.training import train

@@ -12,7 +12,10 @@ from jaxrl.errors import UserError
 from jaxrl.runs import spec
 from jaxrl.settings import values
 
-ENV = "gymnasium environment; module:ID imports the module first"
+ENV = (
+    "gymnasium environment; module:ID imports the module first, module:NAME calls its "
+    "function or class; envpool/ID by EnvPool, ale_py:ALE/Pong-v5 for Atari"
+)
 PRESETS = "|".join(("default", *presets.PRESETS))
 PRESET = "defaults to start from [default]"
 SETTINGS = "every setting of its algorithm, as in jaxrl train ALGO --help"
@@ -61,7 +64,7 @@ def grid(words: Sequence[str]) -> Parser:
     algo = flags.first_word(words)
     made = Parser(
         "jaxrl grid FILE.yaml [OPTION ...]\n"
-        "       jaxrl grid ALGO --env ID ... [--setting value ...] [OPTION ...]",
+        "       jaxrl grid ALGO ... --env ID ... [--setting value ...] [OPTION ...]",
         "Runs every combination of the values of its settings, several at a time, each "
         "in its own process. Rerunning skips finished runs, resumes interrupted ones "
         "and retries failed ones. --setting[xyz] value ... gives a setting another "
@@ -70,7 +73,8 @@ def grid(words: Sequence[str]) -> Parser:
         f"again. Settings: {SETTINGS}, with one value or several.",
     )
     add = made.add_argument
-    add("grid", nargs="?", default="", metavar="FILE|ALGO", help="what to run")
+    add("grid", nargs="*", metavar="FILE|ALGO", help="what to run")
+    _add(made, "algo", "ALGO", "algorithms, each of which has all the settings", "+")
     name = "name of the grid and its directory [the file's name, or ALGO]"
     add("--name", metavar="NAME", help=name)
     add_jobs(made, "runs at a time, one thread each [as many as the cores allow]")

@@ -61,14 +61,16 @@ def read(path: str, changes: Mapping[str, str] | None = None) -> GridFile:
 
 
 def from_flags(
-    algo: str, flags: Mapping[str, list[str]], changes: Mapping[str, str] | None = None
+    chosen: list[str],
+    flags: Mapping[str, list[str]],
+    changes: Mapping[str, str] | None = None,
 ) -> GridFile:
     """The grid of one line: flags with a value or several."""
     if "env" not in flags:
         raise UserError("missing environment; name one or several, as in --env Ant-v4")
-    values.notice(algo)
-    builder = Builder(algos.label(algo), Mistakes())
-    data = {"algo": [algo]} | dict(flags)
+    values.notice(chosen)
+    builder = Builder("-".join(map(algos.label, chosen)), Mistakes())
+    data = {"algo": chosen} | dict(flags)
     builder.add_settings([Entry((key,), x) for key, x in data.items()])
     return builder.grid_file("the grid", changes or {})
 

@@ -165,6 +165,13 @@ def notes_on_wandb(text: str, wandb: bool) -> list[str]:
     return ["config.yaml asks for Weights & Biases; nothing is sent without --wandb"]
 
 
+def notes_on_unused(run: Run) -> list[str]:
+    """Says which settings do nothing."""
+    names = ("wandb_tags", "wandb_notes", "wandb_models")
+    given = [f"--{name}" for name in names if getattr(run, name)]
+    return [f"{x} does nothing without --wandb" for x in given if not run.wandb]
+
+
 def with_total_steps(run: Run, steps: int, stopped_by: str = "") -> Run:
     """The run made longer; a decay over the whole run is stretched with it.
 
@@ -199,7 +206,8 @@ def extensions(config: str, step: int, run: Run) -> dict[str, Any]:
 
     `config` is that of the checkpoint at `step`, from which `run` continues.
     """
-    known = parsed(config).get("extended") or []
+    known = parsed(config).get("extended")
+    known = known if isinstance(known, list) else []  # a stranger's can be anything
     before = read(config).total_steps
     if before != run.total_steps:
         known = [*known, {"step": step, "total_steps": before}]

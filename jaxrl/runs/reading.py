@@ -178,7 +178,7 @@ class Record:
     def tree_file(self, name: str) -> Path:
         """Where the model of a user's own loop is."""
         found = {file.parent.name: file for file in self.path.glob(f"models/*/{TREE}")}
-        if name in found:
+        if isinstance(name, str) and name in found:
             return found[name]
         has = f"it has {', '.join(sorted(found))}" if found else "it has none"
         raise UserError(f"{self.path} has no model {name!r}; {has}")

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from jaxrl import algos
 from jaxrl.algos import presets, user_files
 from jaxrl.errors import UserError, suggestion
-from jaxrl.settings import Auto, Count, Real, Size, file_fields
+from jaxrl.settings import Auto, Count, Real, Size, Words, file_fields
 from jaxrl.settings.fields import Field, call, fields
 from jaxrl.settings.values import broken_rule, converted, plain
 
@@ -49,6 +49,8 @@ class Run:
     """Keyword arguments of the environment, as in '{frame_skip: 2}'."""
     networks: str = ""
     """Your own networks, as module:callable; called with the environment's spec."""
+    env_workers: Count = 0
+    """Processes that step the environments, at most num_envs; 0: this one does."""
     num_procs: Auto = 1
     """Processes that learn together, by mpirun; 0 or auto: one per physical core."""
     devices: Auto = 0
@@ -73,6 +75,12 @@ class Run:
     """Remove an earlier run of this name and seed; files of yours are moved aside."""
     wandb: bool = False
     """Also log to Weights & Biases."""
+    wandb_tags: Words = ()
+    """Tags of the run at Weights & Biases."""
+    wandb_notes: str = ""
+    """Notes on the run at Weights & Biases."""
+    wandb_models: bool = False
+    """Also upload each saved model to Weights & Biases, as an artifact."""
     # Not a setting: path, step and SHA-256 of what `init_from` gave.
     init_source: dict[str, Any] = dataclasses.field(default_factory=dict)
 

@@ -21,6 +21,7 @@ def load(
     directory: str | os.PathLike[str],
     model: str | int = "last",
     max_ep_len: int | None = None,
+    env: envs.GivenEnv | None = None,
     *,
     code: "Code | None" = None,
     explores: bool = False,
@@ -28,9 +29,10 @@ def load(
 ) -> tuple[Any, Any]:
     """The policy of a run and its environment, as gymnasium makes it.
 
-    `code` is what a policy of a user's own networks or algorithm may need, `explores`
-    whether it will be asked for exploring actions. `drawing` are further arguments of
-    the environment, such as its `render_mode`.
+    `env` replaces the environment that the run names. `code` is what a policy of a
+    user's own networks or algorithm may need, `explores` whether it will be asked for
+    exploring actions. `drawing` are further arguments of the environment, such as its
+    `render_mode`.
     """
     run = reading.record(directory)
     own = code or Code()
@@ -42,18 +44,19 @@ def load(
     arguments = run.setting("env_kwargs") or {}
     if not isinstance(arguments, dict) or not all(map(_is_text, arguments)):
         raise UserError(f"{run.path} is damaged: its env_kwargs are no settings")
-    kwargs = drawing | arguments
-    env = environment(run.config["env"], limit, kwargs)
-    spec = envs.spec_of(env)
+    source = run.config["env"] if env is None else env
+    made, spec = environment(source, limit, arguments, drawing)
     if policy is None:
-        return own.policy(run, model, spec), env
+        return own.policy(run, model, spec), made
     if (spec.obs_size, spec.action) != (policy.obs_size, policy.action):
+        changed = f"{run.config['env']} has changed since training"
         raise UserError(
-            f"{run.config['env']} has changed since training: the policy of {run.path} "
-            f"takes {policy.obs_size} observations and gives {policy.action}, but the "
-            f"environment has {spec.obs_size} and {spec.action}"
+            f"{changed if env is None else 'env is not as in training'}: the policy of "
+            f"{run.path} takes {policy.obs_size} observations and gives "
+            f"{policy.action}, but the environment has {spec.obs_size} and "
+            f"{spec.action}"
         )
-    return policy, env
+    return policy, made
 
 
 def _is_text(name: Any) -> bool:
@@ -96,10 +99,18 @@ class Code:
             raise UserError(str(error)) from None
 
 
-def environment(env_id: str, max_ep_len: int, env_kwargs: Mapping[str, Any]) -> Any:
-    """As gymnasium makes it."""
+def environment(
+    env: envs.GivenEnv,
+    max_ep_len: int,
+    env_kwargs: Mapping[str, Any],
+    drawing: Mapping[str, Any],
+) -> tuple[Any, EnvSpec]:
+    """As gymnasium makes it; arguments for `drawing` only where it takes them."""
+    if envs.is_instance(env):
+        env_kwargs, drawing = {}, {}
+    drawing = {name: x for name, x in drawing.items() if envs.takes(env, name)}
     try:
-        return envs.single(env_id, max_ep_len, env_kwargs)
+        return envs.single_with_spec(env, max_ep_len, {**drawing, **env_kwargs})
     except ValueError as error:
         raise UserError(str(error)) from None
 

@@ -20,6 +20,8 @@ ROWS = 64  # observations for which greedy actions are compared
 HEADS: dict[type, tuple[str, str]] = {
     nets.GaussianPolicy: ("gaussian", "mean"),
     nets.CategoricalPolicy: ("categorical", "logits"),
+    nets.MultiCategoricalPolicy: ("multi_categorical", "logits"),
+    nets.BernoulliPolicy: ("bernoulli", "logits"),
     nets.TanhGaussianPolicy: ("tanh_gaussian", "trunk"),
     nets.DeterministicPolicy: ("deterministic", "trunk"),
 }
@@ -57,22 +59,26 @@ def numpy_policy(state: Any) -> Policy | None:
     if type(module) not in HEADS:
         return None
     head, trunk = HEADS[type(module)]
-    mlp = getattr(module, trunk)
-    if type(mlp) is not nets.MLP:
+    body = getattr(module, trunk)
+    if type(body) not in (nets.MLP, nets.NatureCNN):
         return None
     # Copies, because the buffers are donated to the next update.
     params = jax.tree.map(np.array, state.actor.params["params"])
-    layers = [params[trunk][f"Dense_{i}"] for i in range(len(mlp.widths))]
     norm = state.obs_norm
+    encoder: dict[str, Any] = {}
+    if isinstance(body, nets.NatureCNN):
+        encoder = {"image": body.image, "filters": _layers(params[trunk], "Conv")}
     return Policy(
-        layers=[(layer["kernel"], layer["bias"]) for layer in layers],
-        activation=mlp.activation,
+        layers=_layers(params[trunk], "Dense"),
+        activation=getattr(body, "activation", "relu"),
         head=head,
         log_std=params.get("log_std", 0.0),
         noise=float(getattr(state.config, "act_noise", 0.0)),
         mean=None if norm is None else np.array(norm.mean),
         std=None if norm is None else np.array(norm.std),
         clip=normalize.CLIP,
+        nvec=getattr(module, "nvec", ()),
+        **encoder,
     )
 
 
@@ -103,6 +109,13 @@ def _same_greedy(policy: Policy, algo: Algorithm, spec: EnvSpec, state: Any) -> 
     return ours.shape == theirs.shape and np.allclose(ours, theirs, atol=1e-3)
 
 
+def _layers(params: Any, kind: str) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Weights and biases of the layers of one kind, in their order."""
+    names = [f"{kind}_{i}" for i in range(len(params))]
+    found = [params[name] for name in names if name in params]
+    return [(layer["kernel"], layer["bias"]) for layer in found]
+
+
 def policy_leaves(
     state: Any, leaves: Mapping[str, np.ndarray], policy: Policy, obs_batches: int
 ) -> dict[str, np.ndarray]:
@@ -121,9 +134,10 @@ def policy_leaves(
     params = ".actor.params['params']"
     trunk = f"{params}['{HEADS[type(state.networks.actor)][1]}']"
     found = {}
-    for i, layer in enumerate(policy.layers):
-        for name, value in zip(("kernel", "bias"), layer, strict=True):
-            found[f"{trunk}['Dense_{i}']['{name}']"] = value
+    for kind, layers in ("Dense", policy.layers), ("Conv", policy.filters):
+        for i, layer in enumerate(layers):
+            for name, value in zip(("kernel", "bias"), layer, strict=True):
+                found[f"{trunk}['{kind}_{i}']['{name}']"] = value
     if own.head == "gaussian":
         found[f"{params}['log_std']"] = np.asarray(policy.log_std)
     missing = [k for k in leaves if k.startswith(".actor.params") and k not in found]

@@ -12,7 +12,8 @@ def fault(run: Run) -> str:
     if envs.is_foreign(run.env) or envs.is_mujoco(run.env):
         return ""
     try:
-        env = envs.single(run.env, run.data.max_ep_len, run.env_kwargs)
+        limit = run.data.max_ep_len
+        env, spec = envs.single_with_spec(run.env, limit, run.env_kwargs)
         env.close()
     except ValueError as error:
         return str(error)
@@ -21,7 +22,7 @@ def fault(run: Run) -> str:
     try:
         needs_bounds = isinstance(run.data, OffPolicy)
         algo = label(run.algo)
-        checks.spec(envs.spec_of(env), algo, "bounded" if needs_bounds else "any")
+        checks.spec(spec, algo, "bounded" if needs_bounds else "any")
     except ValueError as error:
         return f"in {run.env} {error}"
     return ""

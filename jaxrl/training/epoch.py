@@ -122,12 +122,15 @@ def save_model(training: Training, row: Row) -> None:
     if score is not None:
         progress.best_return = max(progress.best_return, score)
     names = {"last": True, "best": better, str(progress.env_steps): kept}
-    training.saver.save_models(
-        [name for name, is_due in names.items() if is_due],
-        training.setup.envs.spec,
-        training.state,
-        progress.env_steps,
-    )
+    save_models(training, [name for name, is_due in names.items() if is_due])
+
+
+def save_models(training: Training, names: list[str]) -> None:
+    """Saves the policy under each of the names."""
+    setup, step = training.setup, training.setup.progress.env_steps
+    training.saver.save_models(names, setup.envs.spec, training.state, step)
+    place = training.saver.model_path(names[0])
+    training.log.sinks.write_model(place, names, step)
 
 
 def after_epoch(training: Training) -> None:

@@ -71,14 +71,18 @@ def _prepare(run: Run, user: UserCode) -> Setup:
     run = _with_counts(run, devices.count)
     if run.wandb and share.rank == 0:
         Wandb.check_available()
-    train_envs = _make_envs(run, data.num_envs, env_seed)
     test_episodes = share.split(data.num_test_episodes)
-    test_envs = _make_envs(run, 1, test_seed) if test_episodes else None
-    init_state = _initializer(run, user, train_envs.spec, init_seed)
-    state_shapes = jax.eval_shape(init_state)
-    _check_state(state_shapes, run)
-    buffer, learner = _make_learner(run, share, train_envs.spec, state_shapes, devices)
-    _check_metrics(learner.metrics, run)
+    train_envs, test_envs = _make_envs(run, user, env_seed, test_seed, test_episodes)
+    spec = train_envs.spec
+    try:
+        init_state = _initializer(run, user, spec, init_seed)
+        state_shapes = jax.eval_shape(init_state)
+        _check_state(state_shapes, run)
+        buffer, learner = _make_learner(run, share, spec, state_shapes, devices)
+        _check_metrics(learner.metrics, run)
+    except BaseException:
+        train_envs.close()  # which may have processes
+        raise
     return Setup(
         run=run,
         share=share,
@@ -96,8 +100,24 @@ def _prepare(run: Run, user: UserCode) -> Setup:
     )
 
 
-def _make_envs(run: Run, count: int, seed: int) -> Any:
-    return envs.make(run.env, count, seed, run.data.max_ep_len, run.env_kwargs)
+def _make_envs(
+    run: Run, user: UserCode, seed: int, test_seed: int, tests: int
+) -> tuple[Any, Any]:
+    """The environments to train in, and one for test episodes or None."""
+    env = run.env if user.env is None else user.env
+    if tests and envs.is_instance(env):
+        raise ValueError(
+            "test episodes need an environment of their own, but env is one "
+            "environment; give a callable that makes one, or num_test_episodes=0"
+        )
+    args = (run.data.max_ep_len, run.env_kwargs)
+    train_envs: Any = envs.make(env, run.data.num_envs, seed, *args, run.env_workers)
+    if not tests:
+        return train_envs, None
+    test_envs: Any = envs.make(env, 1, test_seed, *args)
+    if user.env is not None:
+        envs.check_distinct([train_envs.envs[0], test_envs.envs[0]])
+    return train_envs, test_envs
 
 
 def _initializer(
@@ -166,3 +186,12 @@ def _with_counts(run: Run, devices: int) -> Run:
             f"-n {run.num_procs}"
         )
     return dataclasses.replace(run, num_procs=ranks, devices=devices)
+
+
+def state_shapes(run: Run) -> Any:
+    """Those of the algorithm's state, without making the other parts of a run."""
+    made = envs.make(run.env, 1, 0, run.data.max_ep_len, run.env_kwargs)
+    try:
+        return jax.eval_shape(_initializer(run, NONE, made.spec, 0))
+    finally:
+        made.close()

@@ -12,7 +12,7 @@ from jaxrl.runs import checkpoint, code, contents, directory, status
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.spec import Run
 from jaxrl.runs.status import Attempt, Status
-from jaxrl.training import init_from, session
+from jaxrl.training import init_from, session, user_env
 from jaxrl.training.callbacks import RecordVideo
 from jaxrl.training.session import Result, is_complete
 from jaxrl.training.setup import Setup, prepare
@@ -28,7 +28,9 @@ def train(run: Run, screen: bool = True, user: UserCode = NONE) -> Result:
         if mpi.rank() == 0:
             refuse = contents.refuse_foreign if run.overwrite else contents.refuse_run
             refuse(path)
+        user_env.check_video(run)
         setup, notes = init_from.apply(prepare(run, user))
+        notes += user_env.notes(run, user.env)
         if mpi.rank() == 0:
             if run.video_every:
                 RecordVideo(setup.run, path).check()
@@ -36,6 +38,7 @@ def train(run: Run, screen: bool = True, user: UserCode = NONE) -> Result:
             directory.config_yaml(directory.description(setup.run))
             kept = contents.clear(path)
             notes += [f"your own files in {path} are now in {kept}"] if kept else []
+            notes += directory.notes_on_unused(setup.run)
         return _run(setup, path, attempt, None, screen, user, notes)
 
 
@@ -124,6 +127,7 @@ def resume(
         longer, saved = _longer(run, saved, end)
         if saved:
             _check_callbacks(longer, saved, user)
+        user = dataclasses.replace(user, env=user_env.resumed_env(longer, user.env))
         setup = prepare(dataclasses.replace(longer, wandb=wandb), user)
         notes = [*complaints, *_notes(longer, saved, config)]
         if saved is None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxrl.callbacks import METHODS
+from jaxrl.envs import GivenEnv
 from jaxrl.errors import UserError
 from jaxrl.maths import user_networks
 
@@ -17,6 +18,8 @@ class UserCode:
     """Objects of a user that take part in a run."""
 
     on_epoch: OnEpoch | None = None
+    env: GivenEnv | None = None
+    """What makes or is the environment, if no name finds it."""
     callbacks: Sequence[Any] | None = None
     """Objects as in `jaxrl.callbacks`."""
     networks: Any = None
@@ -35,6 +38,12 @@ class UserCode:
         for place, callback in enumerate(self.callbacks or ()):
             if fault := _fault(callback):
                 raise UserError(f"callbacks[{place}] {fault}")
+
+    @property
+    def given(self) -> list[str]:
+        """The names of what the user handed over."""
+        own = dataclasses.fields(self)
+        return [x.name for x in own if getattr(self, x.name)]
 
 
 def _fault(callback: Any) -> str:
