@@ -61,8 +61,9 @@ def end_epoch(training: Training) -> None:
     evaluate(training)
     log.store(Epoch=progress.epoch, TotalEnvInteracts=progress.env_steps)
     log.store(**training.clock.epoch_row(progress))
-    if "LearningRate" not in log.stored:
-        log.store(LearningRate=_learning_rate(setup.run.config))
+    rate = _learning_rate(setup.run.config)
+    if "LearningRate" not in log.stored and rate is not None:
+        log.store(LearningRate=rate)
     with mpi.paused():
         call_callbacks(training)
         save_model(training, log.dump(progress.env_steps))
@@ -90,10 +91,11 @@ def evaluate(training: Training) -> None:
     training.log.store(TestEpLen=[episode.length for episode in episodes])
 
 
-def _learning_rate(config: Any) -> float:
-    """The policy's; the critic's where that has none."""
+def _learning_rate(config: Any) -> float | None:
+    """The policy's, else the critic's; None where a user's algorithm has neither."""
     names = ("lr", "pi_lr", "vf_lr")
-    return next(getattr(config, name) for name in names if hasattr(config, name))
+    known = (getattr(config, name) for name in names if hasattr(config, name))
+    return next(known, None)
 
 
 def call_callbacks(training: Training) -> None:
@@ -120,12 +122,15 @@ def save_model(training: Training, row: Row) -> None:
     if score is not None:
         progress.best_return = max(progress.best_return, score)
     names = {"last": True, "best": better, str(progress.env_steps): kept}
-    training.saver.save_models(
-        [name for name, is_due in names.items() if is_due],
-        training.setup.envs.spec,
-        training.state,
-        progress.env_steps,
-    )
+    save_models(training, [name for name, is_due in names.items() if is_due])
+
+
+def save_models(training: Training, names: list[str]) -> None:
+    """Saves the policy under each of the names."""
+    setup, step = training.setup, training.setup.progress.env_steps
+    training.saver.save_models(names, setup.envs.spec, training.state, step)
+    place = training.saver.model_path(names[0])
+    training.log.sinks.write_model(place, names, step)
 
 
 def after_epoch(training: Training) -> None:

@@ -17,7 +17,13 @@ from jaxrl.envs.gym import Stepped
 from jaxrl.parallel import mpi
 from jaxrl.runs import arrays
 from jaxrl.training.buffers import Rollout
-from jaxrl.training.epoch import Training, after_epoch, end_epoch, save_checkpoint
+from jaxrl.training.epoch import (
+    Training,
+    after_epoch,
+    end_epoch,
+    save_checkpoint,
+    save_models,
+)
 from jaxrl.training.setup import Setup
 from jaxrl.training.snapshot import check_finite
 from jaxrl.types import OnPolicy
@@ -50,10 +56,8 @@ def run_loop(training: Training) -> None:
 
 def save_and_stop(training: Training) -> None:
     """After a signal: what a resumed run needs, and the policy so far to play."""
-    setup = training.setup
-    step = setup.progress.env_steps
     save_checkpoint(training)
-    training.saver.save_models(["last"], setup.envs.spec, training.state, step)
+    save_models(training, ["last"])
 
 
 # Collect

@@ -15,13 +15,14 @@ from jaxrl.logging.columns import columns, return_columns
 from jaxrl.logging.logger import EpochLogger, parse_rows
 from jaxrl.logging.sinks import Sinks
 from jaxrl.logging.terminal import Terminal
+from jaxrl.logging.wandb import WandbOptions
 from jaxrl.parallel import mpi
 from jaxrl.processes import ranks
-from jaxrl.runs import directory, reading
+from jaxrl.runs import directory, models, reading
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.checkpoint_writer import CheckpointWriter
 from jaxrl.runs.spec import Run
-from jaxrl.training.acting import numpy_policy
+from jaxrl.training.acting import saved_policy
 from jaxrl.training.setup import Setup
 from jaxrl.types import EnvSpec, OnPolicy
 
@@ -42,8 +43,15 @@ def open_outputs(
             step,
             settings=reading.determining(directory.settings(run)),
             metrics=return_columns(run.data.num_test_episodes),
-            wandb=described if run.wandb else None,
-            wandb_id=saved.content.get("wandb") if saved else None,
+            wandb=WandbOptions(
+                config=described,
+                id=saved.content.get("wandb") if saved else None,
+                tags=run.wandb_tags,
+                notes=run.wandb_notes,
+                models=run.wandb_models,
+            )
+            if run.wandb
+            else None,
         )
     if screen and ranks.prints():  # last, so that nothing is shown if that failed
         sinks.terminal = Terminal(run.total_steps, step)
@@ -88,20 +96,22 @@ class Saver:
         self._wandb = saved.content.get("wandb") if saved else None
         self._writer = CheckpointWriter(self._path, self._run.keep, saved)
 
+    def model_path(self, name: str) -> Path:
+        return self._path / "models" / name
+
     def save_models(
         self, names: Iterable[str], spec: EnvSpec, state: Any, step: int
     ) -> None:
         """Saves one policy under each of the names."""
         if not self._writer:
             return
-        policy = numpy_policy(state)
-        assert policy is not None  # a run has jaxrl's own networks
-        norm = getattr(state, "obs_norm", None)
-        batches = None if norm is None else int(np.asarray(norm.batches))
+        policy, leaves = saved_policy(self._run.module, spec, state)
+        batches = getattr(getattr(state, "obs_norm", None), "batches", None)
+        count = None if batches is None else int(np.asarray(batches))
         for name in names:
-            place = self._path / "models" / name
+            place = self.model_path(name)
             with naming(place):
-                directory.save_model(place, self._run, spec, policy, step, batches)
+                models.save(place, self._run, spec, policy, leaves, step, count)
 
     def checkpoint_is_affordable(self, seconds: float) -> bool:
         """After so long a run, by the disk of rank 0; the same on all ranks."""

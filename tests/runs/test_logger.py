@@ -461,11 +461,15 @@ def test_an_error_of_one_rank_ends_all_and_is_the_status(tmp_path):
 def test_weights_and_biases_shows_the_loop(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
-    with logger(tmp_path / "x", {"lr": 0.5}, wandb=True) as log:
+    with logger(tmp_path / "x", {"lr": 0.5}, wandb=True, wandb_models=True) as log:
         log.store({"eval/x": 1})
         log.dump(1)
+        log.save_model("mine", np.ones(3))
     (file,) = (tmp_path / "x" / "wandb").glob("offline-run-*/*.wandb")
     assert b"eval/x" in file.read_bytes()
+    assert b"tree.npz" in file.read_bytes()
+    with pytest.raises(UserError, match="wandb=True"):
+        logger(tmp_path / "y", wandb_models=True)
 
 
 def test_weights_and_biases_without_a_login_is_refused(tmp_path):

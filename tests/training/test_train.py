@@ -9,6 +9,7 @@ import re
 import resource
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import jax
@@ -20,7 +21,7 @@ from support import SPEC, algorithms, small_config
 
 import jaxrl
 from jaxrl.cli.main import main
-from jaxrl.envs.gym import Environments
+from jaxrl.envs import make as make_envs
 from jaxrl.errors import UserError
 from jaxrl.logging.columns import CLOCKS
 from jaxrl.logging.csv_file import Csv
@@ -28,6 +29,7 @@ from jaxrl.logging.logger import EpochLogger
 from jaxrl.logging.stats import Stats, merge
 from jaxrl.logging.tensorboard import TensorBoard
 from jaxrl.logging.terminal import Terminal, clock, table
+from jaxrl.logging.wandb import Wandb, WandbOptions
 from jaxrl.policy import Policy
 from jaxrl.runs import reading
 from jaxrl.runs import spec as specs
@@ -246,7 +248,7 @@ def test_a_nan_from_the_environment_stops_the_run(tmp_path, fault):
 
 
 def test_the_observation_after_a_reset_never_leaks():
-    envs = Environments("own_envs:Count-v0", 2, 0, 1000, {"length": 3})
+    envs = make_envs("own_envs:Count-v0", 2, 0, 1000, {"length": 3})
     seen = []
     for _ in range(4):
         obs = envs.obs[0, 0]
@@ -270,7 +272,7 @@ def test_the_observation_after_a_reset_never_leaks():
 )
 def test_a_time_limit_is_a_truncation(kind, length, limit, terminated):
     kwargs = {"length": length, "kind": kind}
-    envs = Environments("own_envs:Count-v0", 1, 0, limit, kwargs)
+    envs = make_envs("own_envs:Count-v0", 1, 0, limit, kwargs)
     for _ in range(3):
         after = envs.step(np.zeros((1, 1), np.float32))
     assert (bool(after.terminated[0]), bool(after.truncated[0])) == (
@@ -280,14 +282,14 @@ def test_a_time_limit_is_a_truncation(kind, length, limit, terminated):
 
 
 def test_environments_are_seeded_apart_and_alike():
-    one, same = (Environments("Pendulum-v1", 2, 7, 1000) for _ in "ab")
+    one, same = (make_envs("Pendulum-v1", 2, 7, 1000) for _ in "ab")
     np.testing.assert_array_equal(one.obs, same.obs)
     assert not np.array_equal(one.obs[0], one.obs[1])
 
 
 def test_mujoco_of_both_versions_steps():
     for name in ("Hopper-v4", "Hopper-v5"):
-        envs = Environments(name, 1, 0, 1000)
+        envs = make_envs(name, 1, 0, 1000)
         assert envs.spec.action == Box((-1.0,) * 3, (1.0,) * 3)
         assert np.isfinite(envs.step(np.zeros((1, 3), np.float32)).next_obs).all()
 
@@ -360,7 +362,7 @@ def test_the_numpy_policy_chooses_by_the_logits(key):
 
 
 def test_the_replay_buffer_returns_what_was_inserted():
-    envs = Environments("own_envs:Count-v0", 1, 0, 1000, {"length": 3})
+    envs = make_envs("own_envs:Count-v0", 1, 0, 1000, {"length": 3})
     ring = HostReplay(4, envs.spec)
     for step in range(6):
         obs = envs.obs.copy()
@@ -577,6 +579,65 @@ def test_weights_and_biases_keeps_an_offline_run(tmp_path, monkeypatch):
         assert ("nothing is sent" in again.stdout) == ("--wandb" not in words)
     logs = (tmp_path / "x" / "x_s0" / "wandb").glob("offline-run-*/*.wandb")
     assert len({file.name for file in logs}) == 1  # the same run, as W&B sees it
+
+
+def offline_log(run):
+    (log,) = (run / "wandb").glob("offline-run-*/*.wandb")
+    return log.read_bytes()
+
+
+def test_weights_and_biases_gets_project_group_tags_notes_and_models(
+    tmp_path, monkeypatch
+):
+    variables = {"MODE": "offline", "PROJECT": "my-project", "ENTITY": "my-team"}
+    for name, value in variables.items():
+        monkeypatch.setenv(f"WANDB_{name}", value)
+    settings = small("ppo", out=tmp_path, exp_name="x", epochs=2)
+    words = [f"--{name}={value}" for name, value in settings.items()]
+    words += ["--wandb", "--wandb_tags", "red,blue", "--wandb_notes", "try it"]
+    words += ["--env", "CartPole-v1", "--wandb_models"]
+    done = jaxrl_command("train", "ppo", *words)
+    assert done.returncode == 0, done.stderr
+    run = tmp_path / "x" / "x_s0"
+    content = offline_log(run)
+    for part in (b"my-project", b"my-team", b"red", b"blue", b"try it"):
+        assert part in content
+    assert b"step-128" in content
+    assert b"policy.npz" in content
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    assert config["wandb_tags"] == ["red", "blue"]
+    again = jaxrl_command("resume", run, "--steps", 192, "--wandb")
+    assert again.returncode == 0, again.stderr
+    logs = list((run / "wandb").glob("offline-run-*/*.wandb"))
+    assert len({file.name for file in logs}) == 1  # the same run, as W&B sees it
+    assert any(b"step-192" in file.read_bytes() for file in logs)
+
+
+def test_a_run_of_a_grid_is_in_its_group_at_weights_and_biases(tmp_path, monkeypatch):
+    class Run:
+        def __init__(self, **given):
+            given_to.append(given)
+
+    given_to = []
+    monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=Run))
+    path = tmp_path / "my-grid" / "ppo" / "ppo_s0"
+    path.mkdir(parents=True)
+    Wandb(path, WandbOptions(config={"exp_name": "ppo"}))
+    path.with_name("ppo_s0.yaml").touch()
+    Wandb(path, WandbOptions(config={"exp_name": "ppo"}))
+    monkeypatch.setenv("WANDB_RUN_GROUP", "mine")
+    Wandb(path, WandbOptions(config={"exp_name": "ppo"}))
+    assert [given["group"] for given in given_to] == ["ppo", "my-grid", "mine"]
+    assert given_to[0]["project"] == "jaxrl"
+
+
+def test_what_only_weights_and_biases_uses_is_noted_without_it(tmp_path, capsys):
+    settings = small("ppo", out=str(tmp_path), wandb_tags=["a"], wandb_models=True)
+    jaxrl.train("ppo", "CartPole-v1", **settings)
+    printed = capsys.readouterr().out
+    assert "wandb_tags" in printed
+    assert "wandb_models" in printed
+    assert "wandb_notes" not in printed
 
 
 # The command
