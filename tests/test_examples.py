@@ -45,6 +45,12 @@ def test_many_seeds_prints_a_row_for_every_learning_rate():
     assert run(ROOT / "examples" / "many_seeds.py").count("±") == 4
 
 
+def test_the_example_of_callbacks_stops_early(tmp_path):
+    lines = run(ROOT / "examples" / "callbacks.py", where=tmp_path).splitlines()
+    assert len(lines) < 60
+    assert "StopAtSmoothedReturn" in lines[-1]
+
+
 def test_own_networks_lower_their_loss():
     lines = run(ROOT / "examples" / "own_networks.py").splitlines()
     losses = [float(line.split()[-1]) for line in lines]

@@ -4,13 +4,12 @@ import contextlib
 import dataclasses
 import fcntl
 import importlib.metadata
-import json
 import os
 import platform
 import stat
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,9 @@ import yaml
 
 from jaxrl import files
 from jaxrl.errors import UserError
-from jaxrl.policy import Policy
 from jaxrl.runs import contents
-from jaxrl.runs.reading import CONFIG, LOCK, LOGGER, MODEL, determining
+from jaxrl.runs.reading import CONFIG, LOCK, LOGGER, determining
 from jaxrl.runs.spec import OWN, Run, make
-from jaxrl.types import EnvSpec
 from jaxrl.yaml_lines import parsed
 
 PACKAGES = ("jaxrl", "jax", "jaxlib", "flax", "optax", "gymnasium", "mujoco", "numpy")
@@ -108,6 +105,14 @@ def same_settings(one: str, two: str) -> bool:
     return all(ends[0][name] == ends[1][name] for name in common)
 
 
+def settings_in(text: str) -> dict[str, Any]:
+    """The settings in a config.yaml on which results depend; {} if it has none."""
+    try:
+        return determining(parsed(text))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
 def config_text(path: Path) -> str:
     """The config.yaml of a run."""
     try:
@@ -118,8 +123,8 @@ def config_text(path: Path) -> str:
         ) from None
 
 
-def read(text: str, **changes: Any) -> Run:
-    """The run that a config.yaml describes, with changes.
+def read(text: str, algo: str = "", **changes: Any) -> Run:
+    """The run that a config.yaml describes, with changes, and with another `algo`.
 
     Whether something is removed, or sent over the network, is up to the user, and not
     to a file.
@@ -135,12 +140,22 @@ def read(text: str, **changes: Any) -> Run:
         for name in ("overwrite", "wandb"):
             given.pop(name, None)
         given |= changes
-        algo, env = known["algo"], known["env"]
+        algo, env = algo or known["algo"], known["env"]
+        source = _source({} if "init_from" in changes else known)
     except UserError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UserError("config.yaml does not describe a run") from None
-    return make(algo, env, given)
+    return dataclasses.replace(make(algo, env, given), init_source=source)
+
+
+def _source(known: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a run's parameters came from, by its config.yaml."""
+    source = known.get("init_source", {})
+    kinds = {"path": str, "step": int, "sha256": str}
+    if source and {k: type(x) for k, x in source.items()} != kinds:
+        raise ValueError
+    return dict(source)
 
 
 def notes_on_wandb(text: str, wandb: bool) -> list[str]:
@@ -168,7 +183,8 @@ def with_total_steps(run: Run, steps: int, stopped_by: str = "") -> Run:
         del own["total_updates"]
     if stopped_by in STOPS:
         own.pop(stopped_by)
-    return make(run.algo, run.env, own | {"steps": steps})
+    longer = make(run.algo, run.env, own | {"steps": steps})
+    return dataclasses.replace(longer, init_source=run.init_source)
 
 
 def extended_steps(run: Run, config: str, stopped_by: str = "") -> int | None:
@@ -190,7 +206,8 @@ def extensions(config: str, step: int, run: Run) -> dict[str, Any]:
 
     `config` is that of the checkpoint at `step`, from which `run` continues.
     """
-    known = parsed(config).get("extended") or []
+    known = parsed(config).get("extended")
+    known = known if isinstance(known, list) else []  # a stranger's can be anything
     before = read(config).total_steps
     if before != run.total_steps:
         known = [*known, {"step": step, "total_steps": before}]
@@ -227,8 +244,12 @@ def settings(run: Run) -> dict[str, Any]:
     own = {
         field.name: getattr(run, field.name)
         for field in dataclasses.fields(run)
-        if field.name not in ("data", "config", "overwrite")
+        if field.name not in ("data", "config", "overwrite", "init_source")
     }
+    for name in ("algo_sha256", "networks"):  # which few runs have
+        if not own[name]:
+            del own[name]
+    own |= {"init_source": run.init_source} if run.init_source else {}
     inner = vars(run.data) | vars(run.config)
     plain = {k: list(v) if isinstance(v, tuple) else v for k, v in inner.items()}
     return own | {"settings": plain}
@@ -263,17 +284,6 @@ def _commit() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
-
-
-def save_model(
-    directory: Path, run: Run, spec: EnvSpec, policy: Policy, step: int
-) -> None:
-    """Replaces a model, as arrays and JSON; a reader finds the old or the new one."""
-    directory.parent.mkdir(exist_ok=True)
-    meta = {"algo": run.algo, "env": run.env, "step": step}
-    with files.replacing_directory(directory) as fresh:
-        dataclasses.replace(policy, action=spec.action).save(fresh / "policy.npz")
-        (fresh / MODEL).write_text(json.dumps(meta, indent=2) + "\n")
 
 
 def video_path(run: Path, step: int) -> Path:

@@ -187,10 +187,11 @@ def record_run(
     max_len: int | None = None,
     episodes: int = 1,
     seed: int = 0,
+    code: agent.Code | None = None,
 ) -> int:
     """Writes a video of a run's policy; returns its number of frames."""
     drawing = render_kwargs(run.config["env"])
-    policy, env = agent.load(run.path, model, max_len, **drawing)
+    policy, env = agent.load(run.path, model, max_len, code=code, **drawing)
     count = record_video(path, policy, env, episodes, seed)
     env.close()
     return count
@@ -225,9 +226,10 @@ def main(words: list[str]) -> int:
         match words:
             case ["check", env_id, env_kwargs]:
                 check_recording(env_id, json.loads(env_kwargs))
-            case ["record", run, step, path]:
+            case ["record", run, step, path, *algo]:
+                code = agent.Code(algo="".join(algo))
                 with files.replacing(Path(path)) as fresh:
-                    record_run(fresh, reading.record(run), int(step))
+                    record_run(fresh, reading.record(run), int(step), code=code)
             case ["preview", path]:
                 sys.stdout.buffer.write(preview(Path(path)))
     except Exception as error:  # from any drawing library

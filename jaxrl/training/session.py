@@ -13,6 +13,7 @@ from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.spec import Run
 from jaxrl.training import loop, snapshot
 from jaxrl.training.callbacks import Callback
+from jaxrl.training.epoch import Training
 from jaxrl.training.outputs import open_outputs
 from jaxrl.training.setup import Setup
 from jaxrl.training.user_callbacks import Callbacks
@@ -65,7 +66,7 @@ def run(
         log.sinks.note(note)
     stop = StopRequest(mpi.allreduce_max if setup.share.ranks > 1 else None)
     parts = (setup, path, state, log, saver, stop)
-    training = loop.Training(*parts, callbacks, after_epoch)
+    training = Training(*parts, callbacks, after_epoch)
     try:
         with stop, mpi.watchdog():
             loop.run_loop(training)

@@ -8,8 +8,11 @@ import jax
 import numpy as np
 
 from jaxrl import checks, envs
+from jaxrl.algos import label
 from jaxrl.errors import UserError
+from jaxrl.logging.columns import RESERVED
 from jaxrl.logging.wandb import Wandb
+from jaxrl.maths import user_networks
 from jaxrl.parallel import mpi
 from jaxrl.parallel.devices import Devices
 from jaxrl.runs.spec import Run
@@ -71,9 +74,11 @@ def _prepare(run: Run, user: UserCode) -> Setup:
     train_envs = _make_envs(run, data.num_envs, env_seed)
     test_episodes = share.split(data.num_test_episodes)
     test_envs = _make_envs(run, 1, test_seed) if test_episodes else None
-    init_state = _initializer(run, train_envs.spec, init_seed)
+    init_state = _initializer(run, user, train_envs.spec, init_seed)
     state_shapes = jax.eval_shape(init_state)
+    _check_state(state_shapes, run)
     buffer, learner = _make_learner(run, share, train_envs.spec, state_shapes, devices)
+    _check_metrics(learner.metrics, run)
     return Setup(
         run=run,
         share=share,
@@ -95,11 +100,14 @@ def _make_envs(run: Run, count: int, seed: int) -> Any:
     return envs.make(run.env, count, seed, run.data.max_ep_len, run.env_kwargs)
 
 
-def _initializer(run: Run, spec: EnvSpec, seed: int) -> Callable[[], Any]:
+def _initializer(
+    run: Run, user: UserCode, spec: EnvSpec, seed: int
+) -> Callable[[], Any]:
     config = checks.config(run.config, run.module.Config)
+    networks = user_networks.build(run.networks, user.networks, spec)
     key = jax.random.key(seed)
-    init = jax.jit(run.module.init, static_argnums=1)
-    return lambda: init(key, spec, config)
+    init = jax.jit(run.module.init, static_argnums=(1, 3))
+    return lambda: init(key, spec, config, networks)
 
 
 def _make_learner(
@@ -114,6 +122,31 @@ def _make_learner(
     rows = [jax.ShapeDtypeStruct((n, *batch), np.float32) for n in share.round_sizes]
     learn = scan_updates(run.module, spec.obs_size)
     return replay, Learner(learn, state, rows, 1, devices)
+
+
+def _check_state(state: Any, run: Run) -> None:
+    """Refuses a user's state without the settings, which a resumed run may change."""
+    fields = dataclasses.fields(state) if dataclasses.is_dataclass(state) else ()
+    if "config" not in {field.name for field in fields}:
+        raise ValueError(
+            f"{label(run.algo)}.init must return a dataclass with a field config, as "
+            f"in jaxrl's own algorithms, but returns a {type(state).__name__}"
+        )
+
+
+def _check_metrics(metrics: Any, run: Run) -> None:
+    """Refuses a user's metrics that the log could not hold."""
+    named = isinstance(metrics, dict) and all(isinstance(name, str) for name in metrics)
+    if not named:
+        raise ValueError(
+            f"{label(run.algo)}.update must return a state and a dict of metrics by "
+            "name"
+        )
+    if taken := sorted(metrics.keys() & RESERVED):
+        raise ValueError(
+            f"the metric {taken[0]} of {label(run.algo)}.update has the name of a "
+            "column that every run has; rename it"
+        )
 
 
 def _random_streams(seed: int, rank: int) -> list[np.random.SeedSequence]:
@@ -133,3 +166,12 @@ def _with_counts(run: Run, devices: int) -> Run:
             f"-n {run.num_procs}"
         )
     return dataclasses.replace(run, num_procs=ranks, devices=devices)
+
+
+def state_shapes(run: Run) -> Any:
+    """Those of the algorithm's state, without making the other parts of a run."""
+    made = _make_envs(run, 1, 0)
+    try:
+        return jax.eval_shape(_initializer(run, NONE, made.spec, 0))
+    finally:
+        made.close()

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from jaxrl.errors import UserError
 from jaxrl.parallel import mpi
-from jaxrl.runs import checkpoint, contents, directory, status
+from jaxrl.runs import checkpoint, code, contents, directory, status
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.spec import Run
 from jaxrl.runs.status import Attempt, Status
-from jaxrl.training import session
+from jaxrl.training import init_from, session
 from jaxrl.training.callbacks import RecordVideo
 from jaxrl.training.session import Result, is_complete
 from jaxrl.training.setup import Setup, prepare
@@ -28,15 +28,14 @@ def train(run: Run, screen: bool = True, user: UserCode = NONE) -> Result:
         if mpi.rank() == 0:
             refuse = contents.refuse_foreign if run.overwrite else contents.refuse_run
             refuse(path)
-        setup = prepare(run, user)
-        notes: list[str] = []
+        setup, notes = init_from.apply(prepare(run, user))
         if mpi.rank() == 0:
             if run.video_every:
                 RecordVideo(setup.run, path).check()
             # Whatever cannot be described must show before an earlier run is removed.
             directory.config_yaml(directory.description(setup.run))
             kept = contents.clear(path)
-            notes = [f"your own files in {path} are now in {kept}"] if kept else []
+            notes += [f"your own files in {path} are now in {kept}"] if kept else []
             notes += directory.notes_on_unused(setup.run)
         return _run(setup, path, attempt, None, screen, user, notes)
 
@@ -99,12 +98,14 @@ def resume(
     screen: bool = True,
     user: UserCode = NONE,
     wandb: bool = False,
+    changed_code: bool = False,
 ) -> Result:
     """Continues from the newest good checkpoint, as if it had never stopped.
 
     `steps` replaces the total number of steps; a run that a callback has finished
     continues only with it. Only with `wandb` is anything sent to Weights & Biases,
-    because the run may be a stranger's.
+    because the run may be a stranger's. With `changed_code`, a user's algorithm may be
+    another than the run was started with.
     """
     user.check()
     path = Path(path)
@@ -115,7 +116,9 @@ def resume(
         saved, complaints = checkpoint.broadcast(found)
         if saved is None and complaints:
             raise UserError("; ".join(["no checkpoint can be used", *complaints]))
-        run = directory.read(saved.config if saved else config)
+        texts = [config, saved.config] if saved else [config]
+        code.check(path, texts, changed_code)
+        run = directory.read(texts[-1])
         if saved and steps is not None:
             _refuse_other_end(path, run, saved, steps, complaints)
         end = _end(run, saved, config) if steps is None else steps
@@ -124,6 +127,9 @@ def resume(
             _check_callbacks(longer, saved, user)
         setup = prepare(dataclasses.replace(longer, wandb=wandb), user)
         notes = [*complaints, *_notes(longer, saved, config)]
+        if saved is None:
+            setup, more = init_from.apply(setup)
+            notes += more
         notes += directory.notes_on_wandb(saved.config if saved else config, wandb)
         if saved is None and mpi.rank() == 0:
             contents.reset(path)

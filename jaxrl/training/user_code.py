@@ -6,6 +6,7 @@ from typing import Any
 
 from jaxrl.callbacks import METHODS
 from jaxrl.errors import UserError
+from jaxrl.maths import user_networks
 
 OnEpoch = Callable[[Any, int], dict[str, Any] | None]
 """`on_epoch(state, step)` may return metrics to log in the epoch's row."""
@@ -18,6 +19,8 @@ class UserCode:
     on_epoch: OnEpoch | None = None
     callbacks: Sequence[Any] | None = None
     """Objects as in `jaxrl.callbacks`."""
+    networks: Any = None
+    """Networks, or a callable that returns them for an EnvSpec."""
 
     def check(self) -> None:
         """Refuses, before anything is removed, what would fail only later."""
@@ -32,6 +35,12 @@ class UserCode:
         for place, callback in enumerate(self.callbacks or ()):
             if fault := _fault(callback):
                 raise UserError(f"callbacks[{place}] {fault}")
+
+    @property
+    def given(self) -> list[str]:
+        """The names of what the user handed over."""
+        own = dataclasses.fields(self)
+        return [x.name for x in own if getattr(self, x.name)]
 
 
 def _fault(callback: Any) -> str:
@@ -53,3 +62,13 @@ def _fault(callback: Any) -> str:
 
 
 NONE = UserCode()
+
+
+def named_networks(networks: Any) -> dict[str, str]:
+    """The setting of a run that says which networks it has."""
+    if networks is None or isinstance(networks, str):
+        return {"networks": networks} if networks else {}
+    try:
+        return {"networks": user_networks.name_of(networks)}
+    except ValueError as error:
+        raise UserError(str(error)) from None
