@@ -217,7 +217,7 @@ def load_model(
         raise UserError(
             f"{record.path} is a run of jaxrl's algorithms; jaxrl.load gives its policy"
         )
-    tree = trees.load(record.tree_file(name), inside=record.path)
+    tree = trees.load(trees.model_file(record.path, name), inside=record.path)
     return tree if like is None else trees.fill(like, tree)
 
 
