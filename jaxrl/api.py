@@ -47,6 +47,7 @@ def train(
     `num_procs=4` starts four processes and returns what rank 0 would; objects of
     this process, such as `on_epoch`, need `mpirun -n 4 python script.py` instead.
     """
+    from jaxrl.experiments import values
     from jaxrl.runs import nested, spec
     from jaxrl.training import launch, train
     from jaxrl.training.user_code import UserCode
@@ -54,9 +55,10 @@ def train(
     config = nested.flat(algo, "the config") if isinstance(algo, Mapping) else {}
     given = config | settings
     named, place = given.pop("algo", algo), given.pop("env", None)
-    start = preset or given.pop("preset", "default")
+    start = given.pop("preset", "default")
     user = UserCode(on_epoch=on_epoch, callbacks=callbacks)
-    run = spec.make(named, env or place, given, str(start))
+    values.refuse_lists(named, env or place, given)
+    run = spec.make(named, env or place, given, preset or str(start))
     if ranks := launch.ranks_to_start(run.num_procs, user):
         return launch.train(run, ranks, screen)
     return train.train(run, screen, user)

@@ -7,12 +7,12 @@ import contextlib
 import difflib
 import functools
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxrl.algos import NAMES
 from jaxrl.algos.presets import PRESETS
-from jaxrl.errors import unknown
+from jaxrl.errors import UserError, unknown
 from jaxrl.runs import spec
 from jaxrl.settings import values
 from jaxrl.yaml_lines import parsed
@@ -56,6 +56,22 @@ def is_one_value(key: str, given: list) -> bool:
     is_tuple = typing.get_origin(hints().get(key)) is tuple
     numbers = [isinstance(each, int | float) for each in given]
     return is_tuple and bool(numbers) and all(numbers)
+
+
+def refuse_lists(algo: Any, env: Any, given: Mapping[str, Any]) -> None:
+    """Answers a list where one run takes one value with the grid that runs them all."""
+    every = {key: values.plain(x) for key, x in (("env", env), *given.items())}
+    lists = [x for x in every if isinstance(every[x], list)]
+    several = [x for x in lists if every[x] and not is_one_value(x, every[x])]
+    if not several or not isinstance(algo, str):
+        return
+    name = str(every.pop("exp_name", algo))
+    added = [f".add({key!r}, {value!r})" for key, value in every.items()]
+    takes = "takes" if len(several) == 1 else "take"
+    raise UserError(
+        f"{' and '.join(several)} {takes} one value in a run; a grid runs every one: "
+        f"jaxrl.Grid({name!r}).add('algo', {algo!r}){''.join(added)}.run()"
+    )
 
 
 def converted(key: str, value: Any) -> Any:
