@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from jaxrl.algos import NAMES
+from jaxrl.algos import NAMES, is_file
 from jaxrl.cli import lists, setting_flags
 from jaxrl.cli.stdout import say
 from jaxrl.errors import UserError, suggestion
@@ -62,8 +62,8 @@ def _grid_file(
     named: list[str], given: dict[str, list[str]], places: dict[str, str]
 ) -> GridFile:
     """The grid of a file, or of flags."""
-    algos = [name for name in named if name in NAMES] + given.pop("algo", [])
-    others = [name for name in named if name not in NAMES]
+    algos = [x for x in named if x in NAMES or is_file(x)] + given.pop("algo", [])
+    others = [x for x in named if x not in NAMES and not is_file(x)]
     if algos and not others:
         return grid_file.from_flags(list(dict.fromkeys(algos)), given, places)
     first = others[0] if others else ""

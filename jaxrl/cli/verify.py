@@ -31,6 +31,7 @@ def main(arguments: list[str]) -> int:
         raise UserError("jaxrl verify starts its processes itself; leave out mpirun")
     steps = int(record.progress["TotalEnvInteracts"][epochs - 1])
     say(f"training the first {_count(epochs, 'epoch')} again ({steps} steps)")
+    running.announce_code(record)
     if ":" in record.config["env"]:
         say(f"  in {printable(record.config['env'])}, whose module is imported")
     with tempfile.TemporaryDirectory(prefix="jaxrl-verify-") as place:
@@ -61,10 +62,12 @@ def _epochs(record: Record, asked: int | None) -> int:
 def _repeat(record: Record, place: Path, epochs: int) -> None:
     """Trains in a directory of its own, whatever config.yaml says of where."""
     running.cache_compilations()
-    from jaxrl.runs import directory
+    from jaxrl.runs import code, directory
     from jaxrl.training import repeat
 
-    run = directory.read(directory.config_text(record.path), out=str(place))
+    text = directory.config_text(record.path)
+    code.check(record.path, [text], changed=False)
+    run = directory.read(text, out=str(place))
     if part := comparison.end_of_first_part(record):
         run = directory.with_total_steps(run, part[1])
     with _as_unverifiable():

@@ -41,7 +41,14 @@ def global_state(setup: Setup, state: Any, clock: Clock) -> dict[str, Any]:
         "stop_reason": progress.stop_reason,
         "elapsed": progress.elapsed_before_resume + clock.elapsed(),
         "state": leaves,
+        "spaces": _spaces(setup),
     }
+
+
+def _spaces(setup: Setup) -> dict[str, Any]:
+    """What a resumed run's environments must have in common with the run's."""
+    spec = setup.envs.spec
+    return {"observations": spec.obs_size, "actions": str(spec.action)}
 
 
 def rank_state(setup: Setup, log: EpochLogger) -> dict[str, Any]:
@@ -77,6 +84,11 @@ class Restored(NamedTuple):
 
 def restore(setup: Setup, saved: Saved) -> Restored:
     """Puts a checkpoint into the setup; notes say what could not be restored."""
+    before, now = saved.content.get("spaces"), _spaces(setup)
+    if before not in (None, now):
+        raise UserError(
+            f"the environment has changed: the run has {before}, but it has {now}"
+        )
     try:
         return _restore(setup, saved)
     except Exception as error:  # its checksums are right, but it is not of such a run
