@@ -124,8 +124,12 @@ def single_with_spec(
 
 
 def remade(spec: Any, env_kwargs: Mapping[str, Any]) -> gymnasium.Env:
-    """Another environment such as the one with this spec, with other arguments."""
-    return gymnasium.make(spec, disable_env_checker=True, **env_kwargs)
+    """Another environment such as the one with this spec, with more arguments."""
+    try:
+        return gymnasium.make(spec, disable_env_checker=True, **env_kwargs)
+    except Exception as error:  # from any environment or wrapper
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{spec.id!r} cannot be made again: {reason}") from None
 
 
 def misspelt(env_id: str) -> str:

@@ -210,7 +210,7 @@ def _explain_errors(module: Module, sizes: tuple[int, ...]) -> Iterator[None]:
     """Turns an error inside a module into one that names the module."""
     try:
         yield
-    except (TypeError, flax.errors.FlaxError) as error:
+    except (TypeError, ValueError, flax.errors.FlaxError) as error:
         reason = str(error).split(" (https")[0].split("\n")[0]
         inputs = " and ".join(f"an array [..., {size}]" for size in sizes)
         raise ValueError(

@@ -1,5 +1,6 @@
-"""The policy of a run and its environment, loaded without JAX."""
+"""The policy of a run and its environment; JAX is imported where NumPy cannot play."""
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -7,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from jaxrl import envs
+from jaxrl.algos import is_file
 from jaxrl.errors import UserError
 from jaxrl.evaluation import Act
 from jaxrl.policy import Policy
 from jaxrl.runs import reading
+from jaxrl.runs.reading import Record
 from jaxrl.spaces import EnvSpec
 
 
@@ -19,21 +22,32 @@ def load(
     model: str | int = "last",
     max_ep_len: int | None = None,
     env: envs.GivenEnv | None = None,
+    *,
+    code: "Code | None" = None,
+    explores: bool = False,
     **drawing: Any,
-) -> tuple[Policy, Any]:
+) -> tuple[Any, Any]:
     """The policy of a run and its environment, as gymnasium makes it.
 
-    `env` replaces the environment that the run names. `drawing` are further arguments
-    of the environment, such as its `render_mode`.
+    `env` replaces the environment that the run names. `code` is what a policy of a
+    user's own networks or algorithm may need, `explores` whether it will be asked for
+    exploring actions. `drawing` are further arguments of the environment, such as its
+    `render_mode`.
     """
     run = reading.record(directory)
-    policy = run.policy(model)
+    own = code or Code()
+    needs_jax = run.needs_jax(model, explores)
+    if needs_jax:
+        own.check(run)
+    policy = None if needs_jax else run.policy(model)
     limit = max_ep_len or run.setting("max_ep_len")
-    own = run.setting("env_kwargs") or {}
-    if not isinstance(own, dict) or not all(isinstance(name, str) for name in own):
+    arguments = run.setting("env_kwargs") or {}
+    if not isinstance(arguments, dict) or not all(map(_is_text, arguments)):
         raise UserError(f"{run.path} is damaged: its env_kwargs are no settings")
     source = run.config["env"] if env is None else env
-    made, spec = environment(source, limit, own, drawing)
+    made, spec = environment(source, limit, arguments, drawing)
+    if policy is None:
+        return own.policy(run, model, spec), made
     if (spec.obs_size, spec.action) != (policy.obs_size, policy.action):
         changed = f"{run.config['env']} has changed since training"
         raise UserError(
@@ -43,6 +57,46 @@ def load(
             f"{spec.action}"
         )
     return policy, made
+
+
+def _is_text(name: Any) -> bool:
+    return isinstance(name, str)
+
+
+@dataclasses.dataclass(frozen=True)
+class Code:
+    """What a user hands over to play a policy that NumPy cannot."""
+
+    networks: Any = None
+    """Networks, or a callable that returns them; by default those that are recorded."""
+    algo: str = ""
+    """The file of the run's algorithm, which is not run unless it is named here."""
+
+    def check(self, run: Record) -> None:
+        """Refuses to run an algorithm's file that only a config.yaml names."""
+        recorded = run.config["algo"]
+        if is_file(recorded) and not self.algo:
+            raise UserError(
+                f"the policy of {run.path} acts by the code in {recorded}, which is "
+                f"not run unless you name it: --algo {recorded}"
+            )
+        if self.algo and not is_file(recorded):
+            raise UserError(
+                f"--algo is {self.algo}, but the run has jaxrl's {recorded}; leave it "
+                "out"
+            )
+
+    def policy(self, run: Record, model: str | int, spec: EnvSpec) -> Any:
+        """The policy of a model, in JAX."""
+        from jaxrl.maths import user_networks
+        from jaxrl.runs import directory, models
+
+        made = directory.read(directory.config_text(run.path), self.algo)
+        try:
+            networks = user_networks.build(made.networks, self.networks, spec)
+            return models.load(run.model(model), run.path, made, spec, networks)
+        except ValueError as error:
+            raise UserError(str(error)) from None
 
 
 def environment(

@@ -154,12 +154,23 @@ def _drawable(env: Any) -> tuple[Any, bool]:
     modes = (getattr(env, "metadata", None) or {}).get("render_modes", [])
     spec = getattr(env, "spec", None)
     if "rgb_array" in modes and spec is not None:
-        return envs.remade(spec, render_kwargs(spec.id)), True
-    known = f"its render modes are {', '.join(modes)}" if modes else "it has no"
+        return _remade(spec), True
+    known = f"its render modes are {', '.join(modes)}" if modes else "it has none"
     raise UserError(
-        f"the environment cannot be drawn: {known} render mode; it needs "
-        "render_mode='rgb_array', as in gymnasium.make(id, render_mode='rgb_array')"
+        f"the environment cannot be drawn: it needs the render mode rgb_array; {known}"
     )
+
+
+def _remade(spec: Any) -> Any:
+    """An environment with this spec that draws pictures."""
+    drawing = render_kwargs(spec.id)
+    own = {name: x for name, x in drawing.items() if name not in spec.kwargs}
+    try:
+        return envs.remade(spec, own | {"render_mode": "rgb_array"})
+    except ValueError as error:
+        raise UserError(
+            f"{error}; give one that was made with render_mode='rgb_array'"
+        ) from None
 
 
 def _writer(path: Path, fps: float) -> Any:
@@ -177,10 +188,11 @@ def record_run(
     max_len: int | None = None,
     episodes: int = 1,
     seed: int = 0,
+    code: agent.Code | None = None,
 ) -> int:
     """Writes a video of a run's policy; returns its number of frames."""
     drawing = render_kwargs(run.config["env"])
-    policy, env = agent.load(run.path, model, max_len, **drawing)
+    policy, env = agent.load(run.path, model, max_len, code=code, **drawing)
     count = record_video(path, policy, env, episodes, seed)
     env.close()
     return count
@@ -215,9 +227,10 @@ def main(words: list[str]) -> int:
         match words:
             case ["check", env_id, env_kwargs]:
                 check_recording(env_id, json.loads(env_kwargs))
-            case ["record", run, step, path]:
+            case ["record", run, step, path, *algo]:
+                code = agent.Code(algo="".join(algo))
                 with files.replacing(Path(path)) as fresh:
-                    record_run(fresh, reading.record(run), int(step))
+                    record_run(fresh, reading.record(run), int(step), code=code)
             case ["preview", path]:
                 sys.stdout.buffer.write(preview(Path(path)))
     except Exception as error:  # from any drawing library

@@ -1,6 +1,7 @@
 """Checks, before a run starts, that its algorithm can act in its environment."""
 
 from jaxrl import checks, envs
+from jaxrl.algos import label
 from jaxrl.runs.spec import Run
 from jaxrl.types import OffPolicy
 
@@ -20,7 +21,8 @@ def fault(run: Run) -> str:
         return ""
     try:
         needs_bounds = isinstance(run.data, OffPolicy)
-        checks.spec(spec, run.algo, "bounded" if needs_bounds else "any")
+        algo = label(run.algo)
+        checks.spec(spec, algo, "bounded" if needs_bounds else "any")
     except ValueError as error:
         return f"in {run.env} {error}"
     return ""

@@ -8,8 +8,11 @@ import jax
 import numpy as np
 
 from jaxrl import checks, envs
+from jaxrl.algos import label
 from jaxrl.errors import UserError
+from jaxrl.logging.columns import RESERVED
 from jaxrl.logging.wandb import Wandb
+from jaxrl.maths import user_networks
 from jaxrl.parallel import mpi
 from jaxrl.parallel.devices import Devices
 from jaxrl.runs.spec import Run
@@ -20,6 +23,8 @@ from jaxrl.training.progress import Progress
 from jaxrl.training.share import Share
 from jaxrl.training.user_code import NONE, UserCode
 from jaxrl.types import EnvSpec, OnPolicy
+
+MOST_ENVS = 65_536  # gymnasium's of one process; each takes kilobytes and milliseconds
 
 Buffer = Rollout | HostReplay
 
@@ -61,6 +66,10 @@ def prepare(run: Run, user: UserCode = NONE) -> Setup:
 
 def _prepare(run: Run, user: UserCode) -> Setup:
     data = run.data
+    if data.num_envs > MOST_ENVS:  # as a stranger's settings may ask
+        raise UserError(
+            f"num_envs is {data.num_envs}, but a process makes at most {MOST_ENVS}"
+        )
     share = Share(data, mpi.rank(), mpi.size())
     act_stream, batch_stream, seeds = _random_streams(run.seed, share.rank)
     env_seed, test_seed, init_seed = map(int, seeds.generate_state(3))
@@ -72,9 +81,11 @@ def _prepare(run: Run, user: UserCode) -> Setup:
     train_envs, test_envs = _make_envs(run, user, env_seed, test_seed, test_episodes)
     spec = train_envs.spec
     try:
-        init_state = _initializer(run, spec, init_seed)
+        init_state = _initializer(run, user, spec, init_seed)
         state_shapes = jax.eval_shape(init_state)
+        _check_state(state_shapes, run)
         buffer, learner = _make_learner(run, share, spec, state_shapes, devices)
+        _check_metrics(learner.metrics, run)
     except BaseException:
         train_envs.close()  # which may have processes
         raise
@@ -115,11 +126,14 @@ def _make_envs(
     return train_envs, test_envs
 
 
-def _initializer(run: Run, spec: EnvSpec, seed: int) -> Callable[[], Any]:
+def _initializer(
+    run: Run, user: UserCode, spec: EnvSpec, seed: int
+) -> Callable[[], Any]:
     config = checks.config(run.config, run.module.Config)
+    networks = user_networks.build(run.networks, user.networks, spec)
     key = jax.random.key(seed)
-    init = jax.jit(run.module.init, static_argnums=1)
-    return lambda: init(key, spec, config)
+    init = jax.jit(run.module.init, static_argnums=(1, 3))
+    return lambda: init(key, spec, config, networks)
 
 
 def _make_learner(
@@ -134,6 +148,31 @@ def _make_learner(
     rows = [jax.ShapeDtypeStruct((n, *batch), np.float32) for n in share.round_sizes]
     learn = scan_updates(run.module, spec.obs_size)
     return replay, Learner(learn, state, rows, 1, devices)
+
+
+def _check_state(state: Any, run: Run) -> None:
+    """Refuses a user's state without the settings, which a resumed run may change."""
+    fields = dataclasses.fields(state) if dataclasses.is_dataclass(state) else ()
+    if "config" not in {field.name for field in fields}:
+        raise ValueError(
+            f"{label(run.algo)}.init must return a dataclass with a field config, as "
+            f"in jaxrl's own algorithms, but returns a {type(state).__name__}"
+        )
+
+
+def _check_metrics(metrics: Any, run: Run) -> None:
+    """Refuses a user's metrics that the log could not hold."""
+    named = isinstance(metrics, dict) and all(isinstance(name, str) for name in metrics)
+    if not named:
+        raise ValueError(
+            f"{label(run.algo)}.update must return a state and a dict of metrics by "
+            "name"
+        )
+    if taken := sorted(metrics.keys() & RESERVED):
+        raise ValueError(
+            f"the metric {taken[0]} of {label(run.algo)}.update has the name of a "
+            "column that every run has; rename it"
+        )
 
 
 def _random_streams(seed: int, rank: int) -> list[np.random.SeedSequence]:
@@ -159,6 +198,6 @@ def state_shapes(run: Run) -> Any:
     """Those of the algorithm's state, without making the other parts of a run."""
     made = envs.make(run.env, 1, 0, run.data.max_ep_len, run.env_kwargs)
     try:
-        return jax.eval_shape(_initializer(run, made.spec, 0))
+        return jax.eval_shape(_initializer(run, NONE, made.spec, 0))
     finally:
         made.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jaxrl.errors import UserError
 from jaxrl.parallel import mpi
-from jaxrl.runs import checkpoint, contents, directory, status
+from jaxrl.runs import checkpoint, code, contents, directory, status
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.spec import Run
 from jaxrl.runs.status import Attempt, Status
@@ -100,12 +100,14 @@ def resume(
     screen: bool = True,
     user: UserCode = NONE,
     wandb: bool = False,
+    changed_code: bool = False,
 ) -> Result:
     """Continues from the newest good checkpoint, as if it had never stopped.
 
     `steps` replaces the total number of steps; a run that a callback has finished
     continues only with it. Only with `wandb` is anything sent to Weights & Biases,
-    because the run may be a stranger's.
+    because the run may be a stranger's. With `changed_code`, a user's algorithm may be
+    another than the run was started with.
     """
     user.check()
     path = Path(path)
@@ -116,7 +118,9 @@ def resume(
         saved, complaints = checkpoint.broadcast(found)
         if saved is None and complaints:
             raise UserError("; ".join(["no checkpoint can be used", *complaints]))
-        run = directory.read(saved.config if saved else config)
+        texts = [config, saved.config] if saved else [config]
+        code.check(path, texts, changed_code)
+        run = directory.read(texts[-1])
         if saved and steps is not None:
             _refuse_other_end(path, run, saved, steps, complaints)
         end = _end(run, saved, config) if steps is None else steps
