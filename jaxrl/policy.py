@@ -169,6 +169,8 @@ class Policy:
             if space := about.pop(name, None):
                 action = kind(**space)
         if "low" in arrays:
+            if action is not None:
+                raise ValueError
             action = Box(tuple(arrays.pop("low")), tuple(arrays.pop("high")))
         if image := about.pop("image", None):
             about |= {"image": Image(**image), "filters": _filters(image, arrays)}

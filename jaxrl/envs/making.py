@@ -37,7 +37,7 @@ def takes(env: GivenEnv, argument: str) -> bool:
     if not module or env.startswith(FROM_PYTHON):
         return True
     try:
-        factory = factory_in(importlib.import_module(module), name)
+        factory = factory_in(_imported(module), name)
         return factory is None or _accepts(factory, argument)
     except (ImportError, ValueError):
         return True  # which `make` explains
@@ -86,7 +86,7 @@ def _by_name(env_id: str, env_kwargs: Mapping[str, Any]) -> gym.Env:
         )
     module, _, name = env_id.rpartition(":")
     try:
-        if module and (factory := factory_in(importlib.import_module(module), name)):
+        if module and (factory := factory_in(_imported(module), name)):
             return _call(factory, env_kwargs)
         return _gym_make(name, env_id, env_kwargs)
     except ModuleNotFoundError as error:
@@ -96,6 +96,12 @@ def _by_name(env_id: str, env_kwargs: Mapping[str, Any]) -> gym.Env:
             raise ValueError(sentence) from None
         reason = _newer_version(name) or " ".join(str(error).split()).rstrip(".")
         raise ValueError(f"cannot make {env_id!r}: {reason}") from None
+
+
+def _imported(module: str) -> Any:
+    if module.startswith("."):  # a path, which Python takes for a relative import
+        raise ModuleNotFoundError(name=module)
+    return importlib.import_module(module)
 
 
 def _gym_make(name: str, env_id: str, env_kwargs: Mapping[str, Any]) -> gym.Env:
