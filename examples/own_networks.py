@@ -76,5 +76,5 @@ result = jaxrl.train(
     num_test_episodes=1,
 )
 policy, env = jaxrl.load(result.directory, networks=networks)
-mean, _ = jaxrl.evaluate_policy(policy, env, episodes=2)
+mean, _ = jaxrl.evaluate_policy(policy, env, num_test_episodes=2)
 print(f"return after {len(result.history)} epochs {mean:.1f}")

@@ -67,3 +67,51 @@ def faulty(folder: Path, fault: str) -> tuple[Path, str]:
 
 def module(path: Path):
     return algos.get(str(path))
+
+
+# An algorithm whose state has none of the parts of jaxrl's own.
+LINEAR = '''
+import dataclasses
+import jax
+import jax.numpy as jnp
+from jaxrl import settings
+from jaxrl.settings import Positive
+from jaxrl.types import OnPolicy, identity
+
+DATA = OnPolicy(steps_per_epoch=64)
+
+
+@settings.pytree
+class Config:
+    rate: Positive = 0.1
+    """Step size."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class State:
+    weights: jax.Array
+    unused: jax.Array
+    config: Config
+
+
+def init(key, spec, config=Config(), networks=None):
+    weights = jax.random.normal(key, (spec.obs_size, spec.action.size))
+    config = jax.tree.map(lambda x: jnp.array(x, float), config)
+    return State(weights, jnp.zeros(7), config)
+
+
+def act(state, obs, key=None):
+    mean = jnp.tanh(obs @ state.weights)
+    return mean if key is None else mean + 0.1 * jax.random.normal(key, mean.shape)
+
+
+def update(state, batch, pmean=identity):
+    def loss(weights):
+        error = (batch.action - jnp.tanh(batch.obs @ weights)) ** 2
+        return jnp.mean(error.sum(-1) * batch.reward)
+
+    value, slope = pmean(jax.value_and_grad(loss)(state.weights))
+    weights = state.weights - state.config.rate * slope
+    return dataclasses.replace(state, weights=weights), {"LossPi": value}
+'''

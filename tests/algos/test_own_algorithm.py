@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 import yaml
-from own_algorithms import FAULTS, change, copy, faulty, module
+from own_algorithms import FAULTS, LINEAR, change, copy, faulty, module
 from small_runs import (
     Killed,
     always,
@@ -27,6 +27,7 @@ from jaxrl.cli import check
 from jaxrl.cli.main import main
 from jaxrl.contracts import Contract
 from jaxrl.errors import UserError
+from jaxrl.experiments import search_file
 from jaxrl.runs import arrays, spec
 from jaxrl.runs.checkpoint_writer import CheckpointWriter
 
@@ -365,7 +366,44 @@ def test_an_act_that_only_explores_otherwise_is_played_greedily(tmp_path, capsys
     assert "--algo" in capsys.readouterr().err
 
 
+def test_a_state_of_another_form_trains_resumes_and_is_played(tmp_path, monkeypatch):
+    path = tmp_path / "linear.py"
+    path.write_text(LINEAR)
+    settings = {"epochs": 3, "rate": 0.2, "screen": False, "num_test_episodes": 1}
+    whole = jaxrl.train(path, ENV, out=str(tmp_path / "whole"), **settings)
+    monkeypatch.setattr(CheckpointWriter, "affordable", always)
+    at_step(monkeypatch, 100, kill)
+    with pytest.raises(Killed):
+        jaxrl.train(path, ENV, out=str(tmp_path), **settings)
+    run = tmp_path / f"linear-{ENV}" / f"linear-{ENV}_s0"
+    assert_same(whole, jaxrl.resume(run, screen=False))
+    with np.load(run / "models/last/act.npz") as saved:
+        assert [x.shape for x in saved.values()] == [(), (3, 1)]  # of what act reads
+    policy, _ = jaxrl.load(run, algo=module(path))
+    obs = np.ones((2, 3), np.float32)
+    np.testing.assert_allclose(policy(obs), 2 * module(path).act(whole.state, obs))
+    with pytest.raises(UserError, match="NumPy"):
+        policy.save(tmp_path / "x.npz")
+
+
 # Many runs
+
+
+def test_a_search_tries_the_settings_of_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "linear.py"
+    path.write_text(LINEAR)
+    text = f"algo: ./linear.py\nenv: {ENV}\nspace: {{rate: {{uniform: [0.1, 0.2]}}}}\n"
+    (tmp_path / "find.yaml").write_text(text)
+    found = search_file.read("find.yaml")
+    found.check()
+    variant = found.variant(0, {"rate": 0.15})
+    assert variant.settings["algo"] == str(path)  # wherever its process is started
+    assert variant.run.config.rate == 0.15
+    wrong = text.replace("rate", "rat")
+    (tmp_path / "wrong.yaml").write_text(wrong)
+    with pytest.raises(UserError, match="'rate'"):
+        search_file.read("wrong.yaml")
 
 
 def test_a_grid_runs_files_beside_names(tmp_path, monkeypatch, capsys):

@@ -24,6 +24,7 @@ from launching import (
     train_words,
     trained,
 )
+from own_algorithms import copy
 from small_runs import table
 
 from jaxrl.cli.main import main
@@ -196,6 +197,19 @@ def test_a_run_in_two_processes_is_one_run_and_only_rank_0_prints(tmp_path):
     code, out, err = ended(start(words, 2))  # a user's mpirun
     assert code == 0, err
     assert_same_run(tmp_path, tmp_path / "b")
+
+
+def test_a_copied_algorithm_trains_in_two_processes_as_the_original(tmp_path):
+    path = copy(tmp_path, "vpg", "my_vpg.py")
+    trained(tmp_path / "a", "vpg")
+    trained(tmp_path / "b", str(path))
+    assert_same_run(tmp_path / "a", tmp_path / "b")
+
+
+def test_own_networks_train_in_two_processes(tmp_path):
+    trained(tmp_path, "vpg", networks="own_nets:on_policy")
+    assert len(table(run_of(tmp_path))) == 4
+    assert (run_of(tmp_path) / "models/last/act.npz").exists()
 
 
 def test_verbose_ranks_print_with_a_prefix(tmp_path):

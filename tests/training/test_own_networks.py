@@ -51,7 +51,7 @@ def test_a_killed_run_resumes_exactly_and_is_played(
     obs = np.ones((5, 3), np.float32)
     greedy = jaxrl.algos.sac.act(whole.state, obs)
     np.testing.assert_allclose(policy(obs), 2 * greedy, rtol=1e-5)  # bounds of ±2
-    mean, _ = jaxrl.evaluate_policy(policy, env, episodes=1)
+    mean, _ = jaxrl.evaluate_policy(policy, env, num_test_episodes=1)
     assert np.isfinite(mean)
 
 
