@@ -30,10 +30,11 @@ def spec_of(env: gym.Env | gym.vector.VectorEnv) -> EnvSpec:
             f"{type(space).__name__}; wrap it in gymnasium.wrappers.FlattenObservation"
         )
     actions = getattr(env, "single_action_space", env.action_space)
-    return EnvSpec(math.prod(space.shape), _action_space(actions))
+    return EnvSpec(math.prod(space.shape), action_space(actions))
 
 
-def _action_space(space: gym.Space) -> Box | Discrete:
+def action_space(space: gym.Space) -> Box | Discrete:
+    """The same space in jaxrl's terms."""
     if isinstance(space, gym.spaces.Discrete):
         return Discrete(int(space.n), int(space.start))
     if isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating):
@@ -195,7 +196,7 @@ def _action_scaler(space: gym.Space) -> Callable[[np.ndarray], Iterable]:
     plain = low.ndim == 1 and low.dtype == np.float32
     if plain and np.all(low == -1) and np.all(high == 1):
         return lambda action: np.minimum(np.maximum(action, low), high)  # fastest
-    bounds, shape = _action_space(space), (-1, *space.shape)
+    bounds, shape = action_space(space), (-1, *space.shape)
     return lambda action: bounds.scale(action).reshape(shape).astype(space.dtype)
 
 
