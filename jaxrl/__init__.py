@@ -5,21 +5,36 @@ import typing as _typing
 
 if _typing.TYPE_CHECKING:
     from jaxrl import algos
-    from jaxrl.api import evaluate_policy, load, resume, search, train
+    from jaxrl.api import (
+        evaluate_policy,
+        load,
+        load_model,
+        random_search,
+        resume,
+        search,
+        train,
+    )
     from jaxrl.experiments.grid import Grid
+    from jaxrl.runs.logger import Logger
 
 __version__ = "0.1.0"
 __all__ = [
     "Grid",
+    "Logger",
     "__version__",
     "algos",
     "evaluate_policy",
     "load",
+    "load_model",
+    "random_search",
     "resume",
     "search",
     "train",
 ]
-_MODULES = dict.fromkeys(__all__, "jaxrl.api") | {"Grid": "jaxrl.experiments.grid"}
+_MODULES = dict.fromkeys(__all__, "jaxrl.api") | {
+    "Grid": "jaxrl.experiments.grid",
+    "Logger": "jaxrl.runs.logger",
+}
 
 
 def __getattr__(name: str) -> _typing.Any:

@@ -14,6 +14,7 @@ if typing.TYPE_CHECKING:
 
     import gymnasium
 
+    from jaxrl.experiments.random_search import BestSettings
     from jaxrl.experiments.search import SearchResult
     from jaxrl.policy import Policy
     from jaxrl.training.session import Result
@@ -52,8 +53,11 @@ def resume(
     *,
     screen: bool = True,
     on_epoch: "OnEpoch | None" = None,
+    wandb: bool = False,
 ) -> "Result":
     """Continues a run as if it had never stopped; `steps` to train longer than planned.
+
+    Nothing is sent to Weights & Biases without `wandb`: the run may be a stranger's.
 
     XLA's last bits depend on its number of threads: start Python with the `NPROC` that
     config.yaml names, as `jaxrl resume` does.
@@ -61,7 +65,7 @@ def resume(
     from jaxrl.training import train
     from jaxrl.training.user_code import UserCode
 
-    return train.resume(directory, steps, screen, UserCode(on_epoch=on_epoch))
+    return train.resume(directory, steps, screen, UserCode(on_epoch=on_epoch), wandb)
 
 
 @about_arguments()
@@ -101,6 +105,30 @@ def search(
     return searching.run(asked, runner.Options(out=out, jobs=jobs, screen=screen))
 
 
+@about_arguments()
+def random_search(
+    param_space: Mapping[str, typing.Any],
+    n_trials: int,
+    evaluation_fn: typing.Callable[[dict[str, typing.Any]], typing.Any],
+    seed: int = 0,
+    *,
+    screen: bool = True,
+) -> "BestSettings":
+    """Calls `evaluation_fn(params)` with `n_trials` draws; returns the best settings.
+
+    `param_space` has a function without arguments for each setting that is drawn, as
+    in {"lr": lambda: loguniform(1e-5, 1e-2)} with `jaxrl.sampling`'s `loguniform`,
+    `uniform`, `randint` or `choice`, or your own with `random` or `numpy.random`; any
+    other value is a constant. `evaluation_fn` returns a number, of which higher is
+    better, or what `jaxrl.train` returns, which counts by the mean return of its last
+    five epochs. A trial that fails, or returns NaN, is reported and does not end the
+    search. The result is a dict with `.params`, `.value` and `.trials`.
+    """
+    from jaxrl.experiments import random_search
+
+    return random_search.run(param_space, n_trials, evaluation_fn, seed, screen)
+
+
 def load(
     directory: "str | os.PathLike[str]",
     model: typing.Literal["last", "best"] | int = "last",
@@ -114,13 +142,33 @@ def load(
     return agent.load(directory, model)
 
 
+def load_model(
+    directory: "str | os.PathLike[str]", name: str = "last", like: typing.Any = None
+) -> typing.Any:
+    """A model that `Logger.save_model` saved: a tree of NumPy arrays.
+
+    Named tuples and dataclasses come back as dicts of their fields; with `like`, the
+    tree is one such as `like`.
+    """
+    from jaxrl.errors import UserError
+    from jaxrl.runs import reading, trees
+
+    record = reading.record(directory)
+    if not record.is_own_loop:
+        raise UserError(
+            f"{record.path} is a run of jaxrl's algorithms; jaxrl.load gives its policy"
+        )
+    tree = trees.load(record.tree_file(name), inside=record.path)
+    return tree if like is None else trees.fill(like, tree)
+
+
 def evaluate_policy(
     policy: typing.Callable[..., typing.Any],
     env: "gymnasium.Env",
-    episodes: int = 10,
+    num_test_episodes: int = 10,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """Mean and standard deviation of the returns of `episodes` episodes."""
+    """Mean and standard deviation of the returns of `num_test_episodes` episodes."""
     from jaxrl import evaluation
 
-    return evaluation.evaluate_policy(policy, env, episodes, seed)
+    return evaluation.evaluate_policy(policy, env, num_test_episodes, seed)

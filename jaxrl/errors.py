@@ -34,15 +34,20 @@ def _argument(flag: re.Match[str]) -> str:
 NEAR = 0.66
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """'; did you mean ...?' if there is something near."""
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """The known names that may be meant, two at most."""
     words = {_plain(word): word for word in known}
     asked = _plain(name)
     near = difflib.get_close_matches(asked, words, 1, NEAR)
     # `lr` is not near 'pi_lr' or 'vf_lr', but the end of both, and part of 'lr_decay'.
     having = [word for word in words if asked and f"_{asked}_" in f"_{word}_"]
     having.sort(key=lambda word: not word.endswith(asked))
-    meant = " or ".join(repr(words[word]) for word in (near or having[:2]))
+    return [words[word] for word in (near or having[:2])]
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """'; did you mean ...?' if there is something near."""
+    meant = " or ".join(map(repr, nearest(name, known)))
     return f"; did you mean {meant}?" if meant else ""
 
 

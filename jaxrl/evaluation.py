@@ -24,7 +24,7 @@ class EpisodeStep(NamedTuple):
 def play(
     act: Act, env: Any, episodes: int, seed: int | None = None
 ) -> Iterator[EpisodeStep]:
-    """Every step of so many episodes in a gymnasium environment; seeds the first."""
+    """Every step of `episodes` episodes in a gymnasium environment; seeds the first."""
     for episode in range(episodes):
         obs, _ = env.reset(seed=None if episode else seed)
         returned = 0.0
@@ -38,12 +38,13 @@ def play(
 
 
 def evaluate_policy(
-    act: Act, env: Any, episodes: int = 10, seed: int = 0
+    act: Act, env: Any, num_test_episodes: int = 10, seed: int = 0
 ) -> tuple[float, float]:
-    """Mean and standard deviation of the returns of `episodes` episodes."""
-    if episodes < 1:
-        raise ValueError(f"episodes is {episodes}, but must be 1 or more")
-    steps = play(act, env, episodes, seed)
+    """Mean and standard deviation of the returns of `num_test_episodes` episodes."""
+    if num_test_episodes < 1:
+        given = f"num_test_episodes is {num_test_episodes}"
+        raise ValueError(f"{given}, but must be 1 or more")
+    steps = play(act, env, num_test_episodes, seed)
     returns = [step.returned for step in steps if step.over]
     return float(np.mean(returns)), float(np.std(returns))
 

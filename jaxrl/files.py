@@ -151,7 +151,13 @@ def replacing_directory(path: Path) -> Iterator[Path]:
 
 
 def append_to(path: Path) -> BufferedWriter:
-    """The regular file for appending, made if there is none; never through a link."""
+    """The regular file for appending, made if there is none; never through a link.
+
+    Of a file with several names (hard links), this one gets a copy of its own.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if path.lstat().st_nlink > 1 and stat.S_ISREG(path.lstat().st_mode):
+            write_atomically(path, read_bytes(path, TABLE))
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
     file = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     try:

@@ -148,7 +148,10 @@ class Policy:
             action = Box(tuple(arrays.pop("low")), tuple(arrays.pop("high")))
         if not all(map(_all_finite, itertools.chain(*layers, arrays.values()))):
             raise ValueError
-        return cls(layers=layers, action=action, **about, **arrays)
+        policy = cls(layers=layers, action=action, **about, **arrays)
+        if not _fits_together(policy):
+            raise ValueError
+        return policy
 
     def _gaussian(
         self, mean: np.ndarray, rng: np.random.Generator | None
@@ -186,6 +189,25 @@ class Policy:
             return action
         draws = rng.standard_normal(action.shape, np.float32)
         return _clip(action + self.noise * draws, 1)
+
+
+def _fits_together(policy: Policy) -> bool:
+    """Whether each layer takes what the one before it gives, and the head the last."""
+    inputs = outputs = policy.obs_size
+    for weight, bias in policy.layers:
+        if weight.shape != (outputs, len(bias)) or bias.ndim != 1:
+            return False
+        outputs = len(bias)
+    discrete = vars(policy.action) if isinstance(policy.action, Discrete) else {}
+    size = outputs / 2 if policy.head == "tanh_gaussian" else outputs
+    return (
+        size == (policy.action.size if policy.action else size // 1)
+        and np.shape(policy.log_std) in ((), (size,))
+        and (policy.mean is None) == (policy.std is None)
+        and all(x is None or x.shape == (inputs,) for x in (policy.mean, policy.std))
+        and all(type(x) is int for x in discrete.values())
+        and all(type(x) in (int, float) for x in (policy.noise, policy.clip))
+    )
 
 
 def _all_finite(x: np.ndarray) -> bool:

@@ -8,7 +8,7 @@ import yaml
 def write_run(root, name, seed, columns, algo="ppo", env="Hopper-v4", **settings):
     """A run as `jaxrl train` leaves it, with the given columns."""
     path = root / name / f"{name}_s{seed}"
-    path.mkdir(parents=True)
+    path.mkdir(parents=True, exist_ok=True)
     config = {"algo": algo, "env": env, "exp_name": name, "seed": seed}
     config["settings"] = {"max_ep_len": 1000, **settings}
     (path / "config.yaml").write_text(yaml.safe_dump(config))

@@ -96,6 +96,35 @@ def average() -> None:
         np.testing.assert_allclose(means - expected, 0)
 
 
+def log(out: str, fault: str = "") -> None:
+    """A user's loop on every rank; ranks store different names, rank 1 no returns."""
+    import jaxrl
+    from jaxrl.errors import UserError
+
+    rank = mpi.rank()
+    with jaxrl.Logger(out, {"lr": 0.1}) as log:
+        for epoch in range(2):
+            log.store(EpRet=[] if rank == 1 else [rank, rank + 1])
+            log.store({f"rank/{rank}": epoch})
+            stats = log.stats("EpRet")
+            if fault == "error" and rank == 1:
+                raise RuntimeError("no more")
+            row = log.dump(step=10 * (epoch + 1))
+            log.save_model("last", {"rank": np.array(rank)})
+    expected = [x for r in range(mpi.size()) if r != 1 for x in (r, r + 1)]
+    assert stats.n == len(expected)
+    np.testing.assert_allclose(
+        [stats.mean, stats.std], [np.mean(expected), np.std(expected)]
+    )
+    assert row[f"rank/{mpi.size() - 1}"] == 1
+    try:
+        jaxrl.Logger(out)
+    except UserError as error:
+        assert "overwrite" in str(error)  # noqa: PT017
+    else:
+        raise AssertionError
+
+
 def listed(tree):
     return jax.tree.map(lambda x: np.asarray(x).tolist(), tree)
 

@@ -16,6 +16,7 @@ ALLOWED = {
     "yaml_lines": {"errors", "files"},
     "settings": {"yaml_lines"},
     "spaces": set(),
+    "sampling": {"errors"},
     "types": {"settings", "spaces"},
     "checks": {"types", "settings"},
     "maths": {"types", "settings", "policy"},
@@ -24,11 +25,11 @@ ALLOWED = {
     "policy": {"files", "settings", "spaces"},
     "evaluation": set(),
     "processes": {"errors", "files"},
-    "logging": {"processes"},
+    "logging": {"files", "processes"},
     "parallel": {"errors", "types", "maths", "processes", "logging"},
     "runs": {
         *("errors", "files", "yaml_lines", "types", "settings", "algos", "policy"),
-        *("logging", "parallel"),
+        *("processes", "logging", "parallel"),
     },
     "show": {
         *("__version__", "errors", "files", "spaces", "envs", "policy"),
@@ -39,11 +40,12 @@ ALLOWED = {
         *("evaluation", "processes", "logging", "parallel", "runs"),
     },
     "experiments": {
-        *("errors", "files", "yaml_lines", "settings", "algos", "envs"),
+        *("errors", "files", "yaml_lines", "settings", "sampling", "algos", "envs"),
         *("processes", "logging", "runs", "training"),
     },
     "cli": {
-        *("__version__", "errors", "files", "settings", "algos", "evaluation"),
+        *("__version__", "errors", "files", "yaml_lines", "settings", "algos"),
+        "evaluation",
         *("processes", "logging", "runs", "training", "experiments", "show"),
     },
     "api": {
@@ -65,6 +67,7 @@ ONLY = {
     "flax": {"maths"},
     "mpi4py": {"parallel"},
     "orbax": {"runs"},
+    "tensorstore": {"runs"},
     "tensorboardX": {"logging"},
     "matplotlib": {"show"},
     "imageio": {"show"},

@@ -49,3 +49,9 @@ def test_own_networks_lower_their_loss():
     lines = run(ROOT / "examples" / "own_networks.py").splitlines()
     losses = [float(line.split()[-1]) for line in lines]
     assert losses[-1] < losses[0]
+
+
+def test_a_function_of_ones_own_is_run_and_searched():
+    printed = run(ROOT / "examples" / "own_function.py")
+    assert "8 of 8 finished" in printed
+    assert float(printed.split()[-1]) > -1e-3  # minus the best loss

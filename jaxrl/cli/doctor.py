@@ -35,12 +35,12 @@ class Missing(Exception):
 def main(arguments: list[str]) -> int:
     out = options.parser("doctor").parse(arguments).out
     checks: dict[str, Callable[[], str]] = {
-        "versions": _versions,
-        "devices": _devices,
-        "mpi": _mpi,
-        "rendering": _rendering,
-        "output": lambda: _output(out),
-        "self-test": _self_test,
+        "versions": versions,
+        "devices": devices,
+        "mpi": mpi,
+        "rendering": rendering,
+        "output": lambda: output(out),
+        "self-test": self_test,
     }
     console = terminal()
     failed = False
@@ -76,20 +76,20 @@ def _print(console: "Console | None", mark: str, name: str, found: str) -> None:
     console.print(row)
 
 
-def _versions() -> str:
+def versions() -> str:
     found = [f"{name} {importlib.metadata.version(name)}" for name in PACKAGES]
     return ", ".join(
         [f"jaxrl {__version__}", f"Python {platform.python_version()}", *found]
     )
 
 
-def _devices() -> str:
+def devices() -> str:
     import jax
 
     return ", ".join(f"{device.device_kind} {device.id}" for device in jax.devices())
 
 
-def _mpi() -> str:
+def mpi() -> str:
     words = [sys.executable, "-c", MPI]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     if done.returncode:
@@ -97,7 +97,7 @@ def _mpi() -> str:
     return done.stdout.strip()
 
 
-def _rendering() -> str:
+def rendering() -> str:
     try:
         video.choose_opengl()
     except UserError as error:
@@ -105,7 +105,7 @@ def _rendering() -> str:
     return "MuJoCo renders without a display"
 
 
-def _output(out: Path) -> str:
+def output(out: Path) -> str:
     there = next(path for path in (out, *out.absolute().parents) if path.exists())
     try:
         with tempfile.NamedTemporaryFile(dir=there):
@@ -114,7 +114,7 @@ def _output(out: Path) -> str:
         raise OSError(f"{out} cannot be written: {error.strerror}") from None
 
 
-def _self_test() -> str:
+def self_test() -> str:
     """Trains PPO on CartPole, where a random policy has a return of about 22."""
     from jaxrl.runs import spec
     from jaxrl.training import train

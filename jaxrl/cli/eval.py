@@ -1,4 +1,4 @@
-"""`jaxrl eval DIR [--episodes N ...]`."""
+"""`jaxrl eval DIR [--num_test_episodes N ...]`."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> int:
     policy, env = agent.load(given.dir, given.model, given.max_len, **drawing)
     act = policy if given.deterministic else agent.exploring(policy, given.seed)
     episodes = []
-    for step in evaluation.play(act, env, given.episodes, given.seed):
+    for step in evaluation.play(act, env, given.num_test_episodes, given.seed):
         if step.over:
             episodes.append(step)
             if not given.json:

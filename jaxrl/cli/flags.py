@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from jaxrl import files
-from jaxrl.errors import UserError, suggestion
+from jaxrl.errors import UserError, nearest, suggestion
+from jaxrl.runs.spec import MODELS
 from jaxrl.settings.values import KINDS
 
 ON = "true"  # what a switch without a value stands for
 WIDEST = 100  # columns of a help text
-RENAMED = {"checkpoint": "model", "n_eval_episodes": "episodes"}
-RENAMED |= {"num_test_episodes": "episodes"}
-MODELS = ("last", "best")
+RENAMED = {"checkpoint": "model", "n_eval_episodes": "num_test_episodes"}
 Wrong = argparse.ArgumentTypeError
 
 
@@ -51,11 +50,21 @@ class Parser(argparse.ArgumentParser):
         """The options in the words of a command."""
         given, unknown = self.parse_some(words)
         for name in unknown:
-            hint = suggestion(f"--{name}", self._option_string_actions)
-            hint = hint or "; --help lists all options"
-            new = f"; it is now --{RENAMED[name]}" if name in RENAMED else ""
-            raise UserError(f"'--{name}' is not an option{new or hint}")
+            self._refuse(name)
         return given
+
+    def _refuse(self, name: str) -> NoReturn:
+        hint = suggestion(f"--{name}", self._option_string_actions)
+        hint = hint or "; --help lists all options"
+        new = f"; it is now --{RENAMED[name]}" if name in RENAMED else ""
+        raise UserError(f"'--{name}' is not an option{new or hint}")
+
+    def refuse_misspelt(self, unknown: Iterable[str], options: Iterable[str]) -> None:
+        """Refuses what was meant to be one of the options, and not a setting."""
+        for name in unknown:
+            meant = nearest(f"--{name}", self._option_string_actions)
+            if meant and meant[0] in [f"--{option}" for option in options]:
+                self._refuse(name)
 
     def parse_some(
         self, words: Sequence[str]
@@ -86,8 +95,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Says what argparse found in our words."""
+        message = re.sub(r"(?<=^argument )\S+(?=: )", _long_name, message)
         if found := re.fullmatch(r"argument (\S+): expected .*arguments?", message):
-            name = found[1].rpartition("/")[2]
+            name = found[1]
             kind = self._option_string_actions[name].metavar
             raise UserError(f"{name} needs a value, as in {name} {kind}")
         if found := re.match(r"unrecognized arguments: (.*)", message):
@@ -106,6 +116,12 @@ class Parser(argparse.ArgumentParser):
 def _formatter(prog: str) -> argparse.HelpFormatter:
     width = min(shutil.get_terminal_size().columns, WIDEST) - 2
     return argparse.HelpFormatter(prog, max_help_position=28, width=width)
+
+
+def _long_name(names: re.Match[str]) -> str:
+    """Of a flag with several, as in -o/--output."""
+    every = names[0].split("/")
+    return next((name for name in every if name.startswith("--")), every[0])
 
 
 def _underscored(word: str) -> str:

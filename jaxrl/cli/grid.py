@@ -23,7 +23,10 @@ OPTIONS = (
 
 
 def main(arguments: list[str]) -> int:
-    own, unknown = setting_flags.grid(arguments).parse_some(arguments)
+    parser = setting_flags.grid(arguments)
+    own, unknown = parser.parse_some(arguments)
+    if own.grid in NAMES:
+        parser.refuse_misspelt(unknown, (*setting_flags.NO_SETTINGS, *OPTIONS))
     given = {k: x for k, x in vars(own).items() if k not in OPTIONS}
     places = {k: x for k, x in vars(own).items() if k in ("name", "out") and x}
     found = _grid_file(own.grid, setting_flags.several(given) | unknown, places)

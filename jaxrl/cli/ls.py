@@ -25,7 +25,8 @@ def main(arguments: list[str]) -> int:
     found = [] if no_runs else overviews(given.paths or ["runs"])
     for one in found:
         if one.reason:
-            print(f"jaxrl: {printable(one.reason)}", file=sys.stderr)
+            where = "" if one.run in one.reason else f"{one.run}: "
+            print(f"jaxrl: {printable(where + one.reason)}", file=sys.stderr)
     if given.json:
         print(json.dumps([one._asdict() for one in found]))
     elif not found:
@@ -84,7 +85,8 @@ def _widths(rows: list[list[str]]) -> list[int]:
 
 
 def _row(one: Overview) -> list[str]:
-    steps = f"{one.steps}/{one.total_steps}" if one.total_steps else ""
+    steps = str(one.steps or "")
+    steps = f"{one.steps}/{one.total_steps}" if one.total_steps else steps
     returns = ["" if x is None else f"{x:.1f}" for x in (one.last, one.last5, one.best)]
     age, size = _age(one.age), _size(one.size)
     return [printable(one.run), one.state, steps, *returns, age, size]

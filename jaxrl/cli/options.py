@@ -33,10 +33,16 @@ def _switch(name: str, text: str) -> Adder:
     return _option(name, action="store_true", help=text)
 
 
-def _number(name: str, text: str, default: int | None = None) -> Adder:
+def _number(text: str, *names: str, default: int | None = None) -> Adder:
     text = text if default is None else f"{text} [{default}]"
     kind = flags.seed if default == 0 else flags.count
-    return _option(name, type=kind, default=default, metavar="N", help=text)
+    return _option(*names, type=kind, default=default, metavar="N", help=text)
+
+
+def _episodes(default: int) -> Adder:
+    # The first is the name in training; the others are Spinning Up's.
+    names = ("--num_test_episodes", "--episodes", "-n")
+    return _number("number of episodes", *names, default=default)
 
 
 def _output(default: str) -> Adder:
@@ -60,8 +66,8 @@ MODEL = _option(
     default="last",
     help="which of its models: last, best (highest return) or a step [last]",
 )
-MAX_LEN = _number("--max_len", "maximum steps per episode")
-SEED = _number("--seed", "seed of the episodes", 0)
+MAX_LEN = _number("maximum steps per episode", "--max_len")
+SEED = _number("seed of the episodes", "--seed", default=0)
 RUNS = "runs, directories of runs, or globs"
 
 
@@ -154,31 +160,32 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
         [_add_search],
     ),
     "resume": (
-        "DIR [--steps N]",
+        "DIR [--steps N] [--wandb]",
         "Continues a run from its last checkpoint, with the same results as if it had "
         "never stopped.",
         [
             RUN,
-            _number("--steps", "total steps of the run, to train longer than planned"),
+            _number("total steps of the run, to train longer than planned", "--steps"),
+            _switch("--wandb", "also log to Weights & Biases; not as config.yaml asks"),
             add_verbose,
         ],
     ),
     "eval": (
-        "DIR [--episodes N] [--stochastic] [--render] [--json] ...",
+        "DIR [--num_test_episodes N] [--stochastic] [--render] [--json] ...",
         "Plays episodes with the policy of a run, in the run's environment.",
         [
-            *(RUN, MODEL, _number("--episodes", "number of episodes", 100)),
+            *(RUN, MODEL, _episodes(100)),
             *(MAX_LEN, SEED, _add_way_to_act),
             _switch("--render", "show the episodes in a window"),
             _switch("--json", "print one line of JSON instead"),
         ],
     ),
     "video": (
-        "DIR [-o agent.mp4|agent.gif] [--episodes N] ...",
+        "DIR [-o agent.mp4|agent.gif] [--num_test_episodes N] ...",
         "Records a video of a run's policy in its environment; needs no display.",
         [
             *(RUN, MODEL, _output("agent.mp4")),
-            *(_number("--episodes", "number of episodes", 1), MAX_LEN, SEED),
+            *(_episodes(1), MAX_LEN, SEED),
         ],
     ),
     "plot": (

@@ -1,6 +1,7 @@
 """`jaxrl rerun DIR [--seed N] [--setting value ...]`."""
 
-from jaxrl.cli import running, setting_flags
+from jaxrl.cli import running, setting_flags, stdout
+from jaxrl.processes import ranks
 from jaxrl.runs import reading
 
 
@@ -22,6 +23,10 @@ def main(arguments: list[str]) -> int:
     if directory.run_path(run).resolve() == record.path.resolve():
         changes["exp_name"] = f"{run.exp_name}-rerun"
         run = directory.read(text, **changes)
-    if ranks := running.ranks_to_start(run.num_procs):
-        return running.launched(["rerun", *arguments], ranks, threads)
-    return running.report(train.train(run))
+    if count := running.ranks_to_start(run.num_procs):
+        path = directory.run_path(run)
+        return running.launched(["rerun", *arguments], path, count, threads)
+    for note in directory.notes_on_wandb(text, "wandb" in changes):
+        if ranks.prints():
+            stdout.say(f"note: {note}")
+    return running.report(train.train(run), run.wandb)

@@ -1,4 +1,4 @@
-"""`jaxrl resume DIR [--steps N]`."""
+"""`jaxrl resume DIR [--steps N] [--wandb]`."""
 
 from jaxrl.cli import options, running
 from jaxrl.runs import reading
@@ -9,8 +9,9 @@ def main(arguments: list[str]) -> int:
     record = reading.record(given.dir)
     threads = running.fix_threads(record)
     if ranks := running.ranks_to_start(record.num_procs):
-        return running.launched(["resume", *arguments], ranks, threads)
+        return running.launched(["resume", *arguments], record.path, ranks, threads)
     running.cache_compilations()
     from jaxrl.training import train
 
-    return running.report(train.resume(record.path, given.steps))
+    result = train.resume(record.path, given.steps, wandb=given.wandb)
+    return running.report(result, given.wandb)

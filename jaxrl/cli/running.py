@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxrl.cli import compilations, outcome, stdout
@@ -10,6 +11,7 @@ from jaxrl.logging.console import terminal
 from jaxrl.processes import mpirun, ranks
 from jaxrl.processes.signals import StopRequest
 from jaxrl.processes.threads import physical_cores
+from jaxrl.runs import status
 from jaxrl.runs.reading import Record
 from jaxrl.runs.status import Status
 
@@ -41,11 +43,12 @@ def ranks_to_start(num_procs: int) -> int:
     return wanted
 
 
-def launched(words: list[str], size: int, threads: int = 0) -> int:
-    """`jaxrl` with these words in so many processes; the exit code.
+def launched(words: list[str], run: Path, size: int, threads: int = 0) -> int:
+    """`jaxrl` with these words in `size` processes; the exit code.
 
-    Signals are passed on to all of them.
+    Signals are passed on to all of them. `run` is the directory that they write.
     """
+    before = status.read(run / status.FILE)
     share = max(len(os.sched_getaffinity(0)) // size, 1)
     given = int(os.environ["NPROC"])  # fewer in a grid, whose runs share the cores
     outcome.pass_on()
@@ -64,6 +67,8 @@ def launched(words: list[str], size: int, threads: int = 0) -> int:
         outcome.record_if_none(Status.from_signal(stop.signal))
         return 128 + stop.signal
     outcome.record_if_none(Status.from_exit_code(code, launch.reason))
+    if launch.reason and code != status.REFUSED:
+        status.note_reason(run, before, code, launch.reason)
     return code
 
 
@@ -74,14 +79,15 @@ def cache_compilations() -> None:
     compilations.keep()
 
 
-def report(result: "Result") -> int:
+def report(result: "Result", wandb: bool) -> int:
     """Prints where the run is and what to do with it; the exit code."""
     path = shlex.quote(str(result.directory))
+    again = f"  jaxrl resume {path}{' --wandb' if wandb else ''}"
     if result.stopped_by:
         outcome.record(Status.from_signal(result.stopped_by))
         stdout.say(
             f"\nstopped by {result.stopped_by.name} and saved; continue with",
-            f"  jaxrl resume {path}",
+            again,
         )
         # All is saved, and an unfinished compilation would delay the exit.
         ranks.exit_after_stop(result.stopped_by)
@@ -89,6 +95,6 @@ def report(result: "Result") -> int:
         f"\nresults in {path}",
         f"  jaxrl plot {path}",
         f"  jaxrl eval {path}        jaxrl video {path}",
-        f"  jaxrl resume {path} --steps N        to train longer",
+        f"{again} --steps N        to train longer",
     )
     return 0

@@ -17,6 +17,7 @@ ENV = "gymnasium environment; module:ID imports the module first"
 PRESET = f"defaults to start from: default, {', '.join(PRESETS)} [default]"
 SETTINGS = "every setting of its algorithm, as in jaxrl train ALGO --help"
 HINT = "jaxrl train sac --help lists every setting of one."
+NO_SETTINGS = ("env", "preset")  # which determine a run beside its settings
 DURATION = "as in 90s, 30m or 2h"
 
 
@@ -28,6 +29,7 @@ def parsed(
     `options` are its other flags, which are left out.
     """
     given, unknown = parser.parse_some(words)
+    parser.refuse_misspelt(unknown, (*NO_SETTINGS, *options))
     known = {k: x for k, x in vars(given).items() if k not in options}
     return known | {name: " ".join(several) for name, several in unknown.items()}
 

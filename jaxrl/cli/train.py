@@ -6,20 +6,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jaxrl import yaml_lines
 from jaxrl.algos import NAMES
 from jaxrl.cli import flags, running, setting_flags
 from jaxrl.errors import UserError, unknown
+from jaxrl.experiments import values
+from jaxrl.experiments.mistakes import Mistakes
 from jaxrl.runs import spec
 
 OPTIONS = ("algo", "config", "verbose_ranks")  # which are not settings
 
 
 def main(arguments: list[str]) -> int:
-    file = _read(flags.peek(arguments, "--config"))
-    algo = _algorithm(arguments, str(file.pop("algo", "")))
+    path = flags.peek(arguments, "--config")
+    document = _read(path)
+    file = {_underscored(name): value for name, value in document.data.items()}
+    algo = _algorithm(arguments, str(file.pop("algo", "")), document)
     parser = setting_flags.train(arguments, algo)
-    given = file | setting_flags.parsed(parser, arguments, OPTIONS)
+    in_line = setting_flags.parsed(parser, arguments, OPTIONS)
+    given = file | in_line
     preset, env = given.pop("preset", "default"), given.pop("env", None)
+    _check_file(path, document, algo, in_line)
     if not env:
         raise UserError("missing environment; name one, as in --env Hopper-v4")
     if flags.peek(arguments, "--env"):
@@ -27,39 +34,53 @@ def main(arguments: list[str]) -> int:
         # names may be a stranger's.
         sys.path.insert(0, os.getcwd())
     run = spec.make(algo, str(env), given, str(preset))
+    from jaxrl.runs.directory import run_path
+
     if ranks := running.ranks_to_start(run.num_procs):
-        return running.launched(["train", *arguments], ranks)
+        return running.launched(["train", *arguments], run_path(run), ranks)
     running.cache_compilations()
     from jaxrl.training import train  # after the settings proved right: it is slow
 
-    return running.report(train.train(run))
+    return running.report(train.train(run), run.wandb)
 
 
-def _algorithm(words: list[str], in_file: str) -> str:
+def _algorithm(words: list[str], in_file: str, document: yaml_lines.Document) -> str:
     """The one that the command or a --config file names."""
-    algo = flags.first_word(words)
+    algo, file = flags.first_word(words), flags.peek(words, "--config")
     if algo and in_file and algo != in_file:
-        file = flags.peek(words, "--config")
         raise UserError(f"the command says {algo}, but {file} says {in_file}")
-    algo = algo or in_file
-    if algo in NAMES:
-        return algo
-    if not algo:
+    if not algo and not in_file:
         raise UserError(f"missing algorithm; choose {', '.join(NAMES)}")
-    raise UserError(unknown("algorithm", algo, NAMES))
+    if algo and algo not in NAMES:
+        raise UserError(unknown("algorithm", algo, NAMES))
+    mistakes = Mistakes(document.lines)
+    mistakes.add(("algo",), values.value_fault("algo", algo or in_file, []))
+    mistakes.raise_any(file)
+    return algo or in_file
 
 
-def _read(path: str) -> dict[str, Any]:
-    """The settings in a file, {} without one."""
+def _read(path: str) -> yaml_lines.Document:
+    """The settings in a file; none without one."""
     if not path or path.startswith("--"):
-        return {}
-    from jaxrl.runs import reading
-
-    content = reading.yaml_in(Path(path))
-    if isinstance(content, Mapping) and {"settings", "machine"} <= content.keys():
+        return yaml_lines.Document({}, {}, [])
+    document = yaml_lines.read(path)
+    if {"settings", "machine"} <= document.data.keys():
         raise UserError(
             f"{path} belongs to a run; jaxrl rerun {Path(path).parent} repeats it"
         )
-    if not isinstance(content, Mapping):
-        raise UserError(f"{path} must hold settings, one a line, as in 'gamma: 0.98'")
-    return {str(name).replace("-", "_"): value for name, value in content.items()}
+    return document
+
+
+def _check_file(
+    path: str, document: yaml_lines.Document, algo: str, in_line: Mapping[str, Any]
+) -> None:
+    """Refuses a file with mistakes, each with its line; what flags replace is none."""
+    mistakes = Mistakes(document.lines, document.mistakes)
+    for key, value in document.data.items():
+        if (name := _underscored(key)) not in in_line:
+            mistakes.add((str(key),), values.value_fault(name, value, [algo]))
+    mistakes.raise_any(path)
+
+
+def _underscored(name: Any) -> str:
+    return str(name).replace("-", "_")

@@ -12,7 +12,8 @@ def main(arguments: list[str]) -> int:
     drawing = video.render_kwargs(run.config["env"])
     policy, env = agent.load(run.path, given.model, given.max_len, **drawing)
     with writing(given.output, video.SUFFIXES) as path:
-        count = video.record_video(path, policy, env, given.episodes, given.seed)
+        episodes = given.num_test_episodes
+        count = video.record_video(path, policy, env, episodes, given.seed)
     env.close()
     print(f"{given.output}: {run.name} in {count} frames")
     return 0

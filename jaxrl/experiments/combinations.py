@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 from jaxrl.errors import UserError
 
 Settings = dict[str, Any]
+LONG = 10  # characters of a number that is shortened in names
+DIGITS = 6  # of a shortened one, if enough
+LONGEST = 200  # characters of a name; file systems take 255 bytes
 MOST = 10_000  # variants; three settings of a thousand values each would never end
 
 
@@ -40,6 +43,14 @@ def _repeated(values: list) -> list:
     words = [repr(value) for value in values]  # 1, 1.0 and True are three
     counts = Counter(words)
     return [x for word, x in zip(words, values, strict=True) if counts[word] > 1]
+
+
+def unequal(lengths: Mapping[str, int]) -> str:
+    """That settings zipped together have different lengths; empty if they do not."""
+    if len(set(lengths.values())) <= 1:
+        return ""
+    counts = " and ".join(f"{key} has {n}" for key, n in lengths.items())
+    return f"settings zipped together have equally many values: {counts}"
 
 
 def check_count(every: Iterable[list[list[Axis]]]) -> None:
@@ -145,8 +156,22 @@ def variant_name(start: str, variant: Mapping[str, Any], naming: Iterable[Axis])
         if switch and value is True:
             name += f"_{_clean(axis.label)}"
         elif not switch:
-            name += f"_{_clean(axis.label)}{_clean(value)}"
+            name += f"_{_clean(axis.label)}{_clean(_shown(value, axis.values))}"
     return name.lstrip("_")
+
+
+def _shown(value: Any, values: Iterable[Any]) -> Any:
+    """A number in few digits, if that tells it from the others; the rest as it is."""
+    if not isinstance(value, float):
+        return value
+    text = repr(value)
+    if len(text) > LONG:  # as those of np.linspace
+        others = {each for each in values if isinstance(each, float)} - {value}
+        for digits in range(DIGITS, 18):
+            text = f"{value:.{digits}g}"
+            if text not in {f"{each:.{digits}g}" for each in others}:
+                break
+    return text.replace("e+", "e")  # `+` would be written as `-`
 
 
 def _clean(value: Any) -> str:

@@ -10,11 +10,11 @@ that have several values, the seed left out.
 """
 
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 from jaxrl.errors import UserError, about_arguments
-from jaxrl.experiments import combinations, values
+from jaxrl.experiments import combinations, functions, values
 from jaxrl.experiments.combinations import Axis, Settings
 from jaxrl.experiments.variant import Variant
 from jaxrl.runs import spec
@@ -35,6 +35,8 @@ class Grid:
         self._included: list[dict[str, list]] = []
         self._excluded: list[dict[str, list]] = []
         self._overrides: dict[str, Settings] = {}
+        self._filled_by: list[tuple[str, tuple]] = []  # of the methods that fill it
+        self._converts = True  # values by the types of jaxrl's settings
 
     # Filling it
 
@@ -47,36 +49,39 @@ class Grid:
     ) -> Self:
         """A setting with one value or a list of them; an array is a list too."""
         self._groups.append([self._axis(key, values, shorthand, in_name)])
+        self._filled_by.append(("add", (key, values, shorthand, in_name)))
         return self
 
     def zip(self, values: Mapping[str, Any]) -> Self:
         """Settings that move together: the first values of all, the second, ..."""
         group = [self._axis(key, several) for key, several in values.items()]
         lengths = {axis.key: len(axis.values) for axis in group}
-        if len(set(lengths.values())) > 1:
-            counts = " and ".join(f"{key} has {n}" for key, n in lengths.items())
-            raise UserError(
-                f"settings zipped together have equally many values: {counts}"
-            )
+        if fault := combinations.unequal(lengths):
+            raise UserError(fault)
         self._groups.append(group)
+        self._filled_by.append(("zip", (values,)))
         return self
 
     def include(self, settings: Mapping[str, Any]) -> Self:
         """Further combinations; what is not named takes all its values in the grid."""
-        self._included.append({k: values.listed(k, x) for k, x in settings.items()})
+        self._included.append({k: self._listed(k, x) for k, x in settings.items()})
+        self._filled_by.append(("include", (settings,)))
         return self
 
     def exclude(self, settings: Mapping[str, Any]) -> Self:
         """Leaves out the combinations that have these values, or one of a list."""
-        self._excluded.append({k: values.listed(k, x) for k, x in settings.items()})
+        self._excluded.append({k: self._listed(k, x) for k, x in settings.items()})
+        self._filled_by.append(("exclude", (settings,)))
         return self
 
     def override(self, env: str, settings: Mapping[str, Any]) -> Self:
         """Other values in the runs of one environment."""
-        own = {key: values.converted(key, value) for key, value in settings.items()}
+        convert = values.converted if self._converts else values.as_given
+        own = {key: convert(key, value) for key, value in settings.items()}
         if fixed := [key for key in ("env", "algo") if key in own]:
             raise UserError(f"{fixed[0]} cannot be another in one environment")
         self._overrides.setdefault(env, {}).update(own)
+        self._filled_by.append(("override", (env, settings)))
         return self
 
     def _axis(
@@ -88,7 +93,10 @@ class Grid:
             )
         if key in self._axes:
             raise UserError(f"{key} is in the grid already")
-        return combinations.axis(key, values.listed(key, given), shorthand, in_name)
+        return combinations.axis(key, self._listed(key, given), shorthand, in_name)
+
+    def _listed(self, key: str, given: Any) -> list[Any]:
+        return values.listed(key, given) if self._converts else values.each(given)
 
     @property
     def _axes(self) -> dict[str, Axis]:
@@ -167,9 +175,18 @@ class Grid:
             raise UserError("; ".join(faults) or "there is no variant in the grid")
         return found
 
+    def print(self) -> None:
+        """Prints the settings, their values and how many variants there are."""
+        from jaxrl.experiments import described
+
+        # Without an algorithm, it is a grid of calls of a function.
+        shown = self if "algo" in self._axes else self.with_values_as_given()
+        print(described.grid(self.name, shown._groups, shown.variants()))
+
     @about_arguments()
     def run(
         self,
+        fn: Callable[..., Any] | str | None = None,
         out: str = "runs",
         jobs: int = 0,
         slurm: "Slurm | None" = None,
@@ -177,12 +194,28 @@ class Grid:
     ) -> "Summary":
         """Runs all that is not finished yet, `jobs` at a time; see `runner.Options`.
 
-        With a `slurm.Slurm`, as jobs of a cluster.
+        With a function, or its name as "module:function", each variant is a call
+        `fn(directory=..., **settings)` in a process of its own, for any settings.
+        With a `slurm.Slurm`, runs are jobs of a cluster.
         """
-        from jaxrl.experiments import runner
+        from jaxrl.experiments import function_variant, runner
         from jaxrl.experiments import slurm as cluster
 
+        functions.refuse_while_importing()
+        if fn is not None and slurm is not None:
+            raise UserError("a function runs on this machine; leave out slurm")
         own = runner.Options(out=out, jobs=jobs, **options)
+        if fn is not None:
+            calls = function_variant.from_grid(self, fn, out)
+            return runner.run(self.name, calls, own)
         if slurm is None:
             return cluster.run_here(self.name, self.runs(out), own)
         return cluster.run(self.name, self.runs(out), own, slurm)
+
+    def with_values_as_given(self) -> "Grid":
+        """Filled again: to another's function, jaxrl's settings mean nothing."""
+        other = Grid(self.name)
+        other._converts = False
+        for method, arguments in self._filled_by:
+            getattr(other, method)(*arguments)
+        return other

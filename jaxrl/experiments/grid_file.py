@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from jaxrl import yaml_lines
 from jaxrl.errors import UserError, suggestion
-from jaxrl.experiments import slurm, values
+from jaxrl.experiments import combinations, slurm, values
 from jaxrl.experiments.grid import Grid
 from jaxrl.experiments.mistakes import Mistakes
 from jaxrl.experiments.slurm import Slurm
@@ -64,6 +64,8 @@ def from_flags(
     algo: str, flags: Mapping[str, list[str]], changes: Mapping[str, str] | None = None
 ) -> GridFile:
     """The grid of one line: flags with a value or several."""
+    if "env" not in flags:
+        raise UserError("missing environment; name one or several, as in --env Ant-v4")
     builder = Builder(algo, Mistakes())
     data = {"algo": [algo]} | dict(flags)
     builder.add_settings([Entry((key,), x) for key, x in data.items()])
@@ -196,6 +198,8 @@ class Builder:
 
     def _add_zip(self, data: Any, place: Place) -> None:
         for at, entries in self._combinations(data, place):
+            lengths = {entry.key: len(entry.values) for entry in entries}
+            self.mistakes.add(at, combinations.unequal(lengths))
             if self.are_right(entries):
                 self._try(at, self.grid.zip, _settings(entries))
             else:

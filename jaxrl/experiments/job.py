@@ -6,11 +6,15 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, Self
 
+import numpy as np
+
+from jaxrl.experiments.function_variant import FunctionVariant
 from jaxrl.experiments.live_table import Line
 from jaxrl.experiments.variant import Variant
+from jaxrl.logging.columns import STEPS
 from jaxrl.processes import subprocesses
 from jaxrl.runs import reading, status
 from jaxrl.runs.status import Status
@@ -32,7 +36,7 @@ class Stop(NamedTuple):
 class Job:
     """A variant, its process and how it ended."""
 
-    variant: Variant
+    variant: Variant | FunctionVariant
     state: State
     changes: list[str]
     """How an earlier run in its directory differs from it."""
@@ -48,11 +52,10 @@ class Job:
     _killed: bool = False
 
     @classmethod
-    def from_variant(cls, variant: Variant) -> Self:
+    def from_variant(cls, variant: Variant | FunctionVariant) -> Self:
         """In the state that the variant's directory is in."""
-        record = variant.record
-        changes = variant.changes(record) if record else []
-        over = record is not None and not changes and record.state == "finished"
+        changes = variant.changes_on_disk()
+        over = not changes and variant.is_finished
         return cls(variant, "finished" if over else "waiting", changes)
 
     def start(self, threads: int = 1, launcher: Sequence[str] = ()) -> None:
@@ -69,16 +72,13 @@ class Job:
             self.state, self.changes = "running", []
 
     def _start(self, threads: int, launcher: Sequence[str]) -> None:
-        path, output = self.variant.path, self.variant.output
-        self.variant.write()
-        words = ["train", "--config", str(self.variant.file)]
-        if self.variant.record is not None and not self.changes:
-            words = ["resume", str(path)]
-        elif path.exists():  # an earlier run, or one killed before it had its settings
-            words.append("--overwrite")
+        variant, outcome = self.variant, status.outcome_file(self.variant.path)
+        program = variant.program(bool(self.changes))
+        variant.write()
         self.forget_outcome()
-        outcome = status.outcome_file(path)
-        self.process = subprocesses.start(words, output, outcome, threads, launcher)
+        self.process = subprocesses.start(
+            program, variant.output, outcome, threads, launcher, variant.environment
+        )
 
     def forget_outcome(self) -> None:
         """Removes that of an earlier attempt."""
@@ -116,8 +116,7 @@ class Job:
                 self.stop(Stop(f"took longer than {time_limit:g} s"))
             return
         self._wall = time.monotonic() - self._since
-        record = self.variant.record
-        over = record is not None and record.state == "finished"
+        over = self.variant.is_finished
         # A request to stop may kill a run that is already over.
         if over and (code == 0 or self._stop):
             self.state, self.reason = "finished", ""
@@ -139,6 +138,8 @@ class Job:
         ended = self.outcome if code >= 0 else None
         if ended is None:
             ended = Status.from_exit_code(code, self._full_disk(code))
+            if not code:  # it left by itself, but is not finished
+                ended = dataclasses.replace(ended, state="failed")
             with contextlib.suppress(OSError):  # the disk may be full
                 self.note_outcome(ended)
         return ended.reason or f"exited with code {code} before its last step"
@@ -152,17 +153,17 @@ class Job:
 
     def line(self) -> Line:
         """As the table shows it."""
-        run, output = self.variant.run, str(self.variant.output)
-        line = Line(self.variant.name, self.state, run.total_steps, self.reason, output)
-        line = line._replace(attempt=max(self.attempts, 1))
+        variant, output = self.variant, str(self.variant.output)
+        line = Line(variant.name, self.state, variant.total_steps, self.reason, output)
+        line = line._replace(attempt=max(self.attempts, 1), wall=self._wall_time())
         progress = {} if self.state == "waiting" else self.variant.progress
         if not progress:
             return line
+        returns = reading.returns(progress)  # a user's own function may log none
         return line._replace(
-            steps=int(progress["TotalEnvInteracts"][-1]),
-            returned=float(reading.returns(progress)[-1]),
-            seconds=float(progress["Time"][-1]),
-            wall=self._wall_time(),
+            steps=int(progress[STEPS][-1]),
+            returned=float(returns[-1]) if len(returns) else None,
+            seconds=_seconds(progress),
         )
 
     def _wall_time(self) -> float:
@@ -175,4 +176,9 @@ class Job:
     def _trained(self) -> float:
         """Seconds of training so far; 0 of a run that will be replaced."""
         progress = {} if self.changes else self.variant.progress
-        return float(progress["Time"][-1]) if progress else 0.0
+        return _seconds(progress)
+
+
+def _seconds(progress: Mapping[str, np.ndarray]) -> float:
+    """Of training so far; 0 where the table does not say."""
+    return float(progress["Time"][-1]) if "Time" in progress else 0.0

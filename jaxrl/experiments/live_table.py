@@ -44,12 +44,14 @@ class Line(NamedTuple):
 
     @property
     def steps_of_total(self) -> str:
-        return "" if self.state == "waiting" else f"{self.steps}/{self.total}"
+        if self.state == "waiting" or not (self.steps or self.total):
+            return ""
+        return f"{self.steps}/{self.total}" if self.total else str(self.steps)
 
     @property
     def left(self) -> float:
         """Estimated seconds to its end."""
-        if not self.steps:
+        if not self.steps or not self.total:
             return math.inf
         return self.seconds * max(self.total - self.steps, 0) / self.steps
 
@@ -61,8 +63,16 @@ class Line(NamedTuple):
     @property
     def done(self) -> int:
         """Steps that need no more time; all of them where it will not be resumed."""
-        over = self.state in ("finished", "failed", "pruned")
-        return self.total if over else min(self.steps, self.total)
+        return self.total if self._is_over else min(self.steps, self.total)
+
+    @property
+    def share(self) -> float:
+        """Of the work that needs no more time; the steps may be unknown."""
+        return 1.0 if self._is_over else self.done / max(self.total, 1)
+
+    @property
+    def _is_over(self) -> bool:
+        return self.state in ("finished", "failed", "pruned")
 
 
 class LiveTable:
@@ -105,7 +115,7 @@ class LiveTable:
     def time_left(self, lines: Sequence[Line]) -> float:
         """Estimated seconds, if as many run at a time as now and all take as long."""
         known = [line.left + line.elapsed for line in lines if line.steps]
-        if not known:
+        if not known or math.inf in known:  # of a function nobody knows the steps
             return math.inf
         typical = statistics.mean(known)
         running = [line for line in lines if line.state == "running"]
@@ -161,7 +171,7 @@ class LiveTable:
         from rich.progress_bar import ProgressBar
         from rich.table import Table
 
-        shares = [line.done / max(line.total, 1) for line in lines]
+        shares = [line.share for line in lines]
         share = sum(shares) / max(self._expected, len(shares), 1)
         elapsed = clock(time.monotonic() - self._begin)
         left = _time(self.time_left(lines))
@@ -226,8 +236,9 @@ def _sentence(line: Line) -> str:
         return f"{what} {line.name}: {line.cause}"
     if line.state != "finished":
         return f"{'started' if line.state == 'running' else line.state} {line.name}"
+    steps = f"  {line.steps} steps" if line.steps or line.total else ""
     returned = "" if line.returned is None else f"  return {_number(line.returned)}"
-    return f"finished {line.name}  {line.steps} steps{returned}  {clock(line.elapsed)}"
+    return f"finished {line.name}{steps}{returned}  {clock(line.elapsed)}"
 
 
 def _number(value: float | None) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from jaxrl.errors import UserError
+from jaxrl.experiments.function_variant import FunctionVariant
 from jaxrl.experiments.job import Job, State, Stop
 from jaxrl.experiments.live_table import LiveTable
 from jaxrl.experiments.variant import Variant
@@ -50,6 +51,8 @@ class Options:
             value = getattr(self, name)
             if type(value) is not int or value < 0:
                 raise UserError(f"{name} is {value!r}, but must be a whole number")
+        if not isinstance(self.out, str | os.PathLike):
+            raise UserError(f"out is {self.out!r}, but must be a directory")
         limit = self.time_limit
         if not isinstance(limit, int | float) or not limit >= 0:
             raise UserError(
@@ -84,7 +87,7 @@ class Source(Protocol):
 
 def run(
     name: str,
-    variants: Sequence[Variant],
+    variants: Sequence[Variant | FunctionVariant],
     options: Options,
     source: Source | None = None,
     expected: int = 0,
@@ -96,7 +99,7 @@ def run(
 
 @contextlib.contextmanager
 def claimed(
-    name: str, variants: Sequence[Variant], options: Options
+    name: str, variants: Sequence[Variant | FunctionVariant], options: Options
 ) -> Iterator[list[Job]]:
     """Locks a grid, so that one process runs it; refuses runs with other settings."""
     with directory.locked(Path(options.out) / name):
@@ -171,7 +174,7 @@ class Runner:
     def __init__(
         self, table: JobTable, options: Options, source: Source | None = None
     ) -> None:
-        self._table, self._options, self._source = table, options, source
+        self.table, self._options, self._source = table, options, source
         self._cores = len(os.sched_getaffinity(0))
 
     def run(self) -> Summary:
@@ -181,18 +184,18 @@ class Runner:
                 self._fill()
                 while self._busy(stop.signal):
                     self._step(stop.signal)
-                    self._table.show()
+                    self.table.show()
                     time.sleep(0.1)
         finally:
             self._kill()
-        return self._table.end(stop.signal)
+        return self.table.end(stop.signal)
 
     def _busy(self, stopped: signal.Signals | None) -> bool:
-        waiting = bool(self._table.having("waiting")) and not stopped
-        return waiting or bool(self._table.having("running"))
+        waiting = bool(self.table.having("waiting")) and not stopped
+        return waiting or bool(self.table.having("running"))
 
     def _step(self, stopped: signal.Signals | None) -> None:
-        for job in self._table.having("running"):
+        for job in self.table.having("running"):
             if stopped:
                 job.stop(Stop(f"stopped by {stopped.name}"))
             elif self._source and (why := self._source.should_stop(job)):
@@ -207,30 +210,30 @@ class Runner:
 
     def _fill(self) -> None:
         """Starts as many as may run; a source is not asked before there is room."""
-        while self._has_room(1) and (job := self._next()):
-            if not self._has_room(job.variant.processes):
+        while self.has_room(1) and (job := self._next()):
+            if not self.has_room(job.variant.processes):
                 return
             job.start(self._options.threads, self._options.launcher)
             if job.state == "failed" and self._source:
                 self._source.report(job)
 
-    def _has_room(self, processes: int) -> bool:
+    def has_room(self, processes: int) -> bool:
         """By the number of runs that was asked for, or else by the cores they use."""
-        running = self._table.having("running")
+        running = self.table.having("running")
         if self._options.jobs:
             return len(running) < self._options.jobs
         used = sum(job.variant.processes for job in running)
         return not running or used + processes <= self._cores
 
     def _next(self) -> Job | None:
-        if waiting := self._table.having("waiting"):
+        if waiting := self.table.having("waiting"):
             return waiting[0]
         variant = self._source.next() if self._source else None
         if variant is None:
             return None
         # A finished one is started too, so that its end is reported to the source.
         job = dataclasses.replace(Job.from_variant(variant), state="waiting")
-        self._table.add(job)
+        self.table.add(job)
         return job
 
     def _should_retry(self, job: Job) -> bool:
@@ -239,6 +242,6 @@ class Runner:
 
     def _kill(self) -> None:
         """Those still running after a second Ctrl-C or an error of ours."""
-        for job in self._table.jobs:
+        for job in self.table.jobs:
             if job.process is not None and job.process.poll() is None:
                 job.process.kill()

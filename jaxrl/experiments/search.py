@@ -124,6 +124,11 @@ def _study(spec: SearchSpec) -> Any:
     storage, own = _storage(spec), spec.root / "trials.db"
     if os.path.lexists(own) and not files.is_regular(own, spec.root):
         raise UserError(f"{own} is not a regular file; remove it")
+    if os.path.lexists(own) and own.stat().st_nlink > 1:
+        raise UserError(
+            f"{own} is also a file elsewhere (a hard link), which would be written to; "
+            f"replace it by a copy: cp {own} {own}.new && mv {own}.new {own}"
+        )
     try:
         return optuna.create_study(
             study_name=spec.name,

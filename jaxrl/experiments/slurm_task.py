@@ -32,8 +32,8 @@ def main(file: Path, environment: Mapping[str, str]) -> int:
     number = int(environment["SLURM_ARRAY_TASK_ID"])
     variant = Variant.read(Path(tasks["files"][number]))
     job, before = Job.from_variant(variant), _saved(variant)
-    options = _options(tasks, variant, environment)
-    summary = Runner(JobTable(file.stem, [job], options), options).run()
+    how = options(tasks, variant, environment)
+    summary = Runner(JobTable(file.stem, [job], how), how).run()
     if summary.finished:
         return 0
     if summary.stopped_by is TIME_LIMIT:
@@ -47,9 +47,10 @@ def main(file: Path, environment: Mapping[str, str]) -> int:
     return 1
 
 
-def _options(
+def options(
     tasks: Mapping[str, Any], variant: Variant, environment: Mapping[str, str]
 ) -> Options:
+    """A run of several processes is started by srun, on the cores of its job."""
     threads = int(environment.get("SLURM_CPUS_PER_TASK", 1))
     several = ("srun", f"--ntasks={variant.processes}", f"--cpus-per-task={threads}")
     return Options(

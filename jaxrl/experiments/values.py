@@ -40,6 +40,17 @@ def listed(key: str, given: Any) -> list[Any]:
     return [converted(key, value) for value in (given if several else [given])]
 
 
+def each(given: Any) -> list[Any]:
+    """The values of a setting that is not jaxrl's: a list has several, as they are."""
+    given = values.plain(given)
+    return given if isinstance(given, list) else [given]
+
+
+def as_given(key: str, value: Any) -> Any:
+    """The value of a setting that is not jaxrl's."""
+    return values.plain(value)
+
+
 def is_one_value(key: str, given: list) -> bool:
     """Whether a list is a single value, as the widths in `hidden: [64, 64]`."""
     is_tuple = typing.get_origin(hints().get(key)) is tuple
@@ -121,4 +132,4 @@ def _env_fault(value: Any) -> str:
     if isinstance(value, str) and value:
         return envs.misspelt(value)
     what = "empty" if value in (None, "") else repr(value)
-    return f"env is {what}, but must be a name, as in env: Hopper-v4"
+    return f"env is {what}, but must be a name, such as Hopper-v4"

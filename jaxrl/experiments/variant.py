@@ -9,13 +9,12 @@ import numpy as np
 import yaml
 
 from jaxrl.errors import UserError, differences
+from jaxrl.experiments.combinations import LONGEST
 from jaxrl.files import write_atomically
 from jaxrl.processes import threads
 from jaxrl.runs import directory, reading, spec
 from jaxrl.runs.spec import Run
 from jaxrl.settings.values import plain
-
-LONGEST = 200  # of a name; file systems take 255 bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +77,10 @@ class Variant:
         """What it prints."""
         return self.path.with_name(f"{self.name}.txt")
 
+    @property
+    def total_steps(self) -> int:
+        return self.run.total_steps
+
     def write(self) -> None:
         plain = {
             key: list(value) if isinstance(value, tuple) else value
@@ -109,3 +112,30 @@ class Variant:
     def changes(self, record: reading.Record) -> list[str]:
         """How the run that was recorded differs from this one, a setting each."""
         return differences(reading.determining(record.config), self.determining)
+
+    @property
+    def is_finished(self) -> bool:
+        record = self.record
+        return record is not None and record.state == "finished"
+
+    def changes_on_disk(self) -> list[str]:
+        """How the run in its directory differs from this one, a setting each."""
+        record = self.record
+        return self.changes(record) if record else []
+
+    def program(self, replacing: bool) -> list[str]:
+        """The words after `python` that start it, or resume what is in its directory.
+
+        With `replacing`, an earlier run with other settings is removed.
+        """
+        words = ["train", "--config", str(self.file)]
+        if self.record is not None and not replacing:
+            words = ["resume", str(self.path), *["--wandb"] * self.run.wandb]
+        elif self.path.exists():  # or one killed before it had its settings
+            words.append("--overwrite")
+        return ["-m", "jaxrl", *words]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables of its process, beside those of this one."""
+        return {}

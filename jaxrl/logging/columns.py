@@ -33,9 +33,12 @@ def columns(
     return [*names, "LearningRate", *CLOCKS], spread
 
 
-def spread_columns(name: str) -> list[str]:
-    """The four columns of a name."""
-    return [f"{kind}{name}" for kind in ("Average", "Std", "Max", "Min")]
+def columns_of(name: str, spread: bool) -> list[str]:
+    """The columns of a name: its mean, or four of its distribution."""
+    if not spread:
+        return [name]
+    group, slash, last = name.rpartition("/")
+    return [f"{group}{slash}{x}{last}" for x in ("Average", "Std", "Max", "Min")]
 
 
 def return_columns(tests: int) -> list[str]:

@@ -2,22 +2,26 @@
 
 import csv
 import dataclasses
-from collections.abc import Callable, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from jaxrl.logging.columns import Row, spread_columns
+import numpy as np
+
+from jaxrl.logging.columns import Row, columns_of
 from jaxrl.logging.sinks import Sinks
 from jaxrl.logging.stats import Stats, merge
 
 ReduceStats = Callable[[Mapping[str, Stats]], dict[str, Stats]]
 
 
-class Logger:
+class EpochLogger:
     """Adds values with `store`; `dump` writes their statistics as a row to the sinks.
 
     `names` are the row's, in order; those in `spread` have the columns Average, Std,
-    Max and Min, all others their mean. `reduce_stats` merges the samples of all ranks.
-    The logger owns its sinks and closes them.
+    Max and Min, all others their mean. A name stored later has its columns at the end
+    from then on. `reduce_stats` merges the samples of all ranks. The logger owns its
+    sinks and closes them.
     """
 
     def __init__(
@@ -31,8 +35,12 @@ class Logger:
         self.names, self.history = names, history
         self.sinks = sinks or Sinks()
         self._spread, self._reduce_stats = spread, reduce_stats
-        self._reserved = frozenset(names)
+        self._reserved = frozenset(names) | self._columns([*names, *spread])
         self._stats: dict[str, Stats] = {}
+
+    def _columns(self, names: Iterable[str]) -> set[str]:
+        each = (columns_of(name, name in self._spread) for name in names)
+        return set(itertools.chain(*each))
 
     @property
     def stored(self) -> set[str]:
@@ -40,16 +48,25 @@ class Logger:
         return set(self._stats)
 
     def store_own(self, values: Any) -> None:
-        """Adds a user's metrics, whose names must differ from the library's."""
+        """Adds a user's metrics, whose names must differ from the library's.
+
+        {"eval": {"return": 1}} is the metric eval/return.
+        """
         if not isinstance(values, Mapping):
             raise TypeError(f"on_epoch returns metrics by name or None, got {values!r}")
-        for name, value in values.items():
+        for name, value in _flat(values):
+            if fault := fault_in_name(name):
+                raise ValueError(fault)
             if name in self._reserved:
                 raise ValueError(f"{name} is a column of jaxrl's; name yours otherwise")
             try:
+                if np.asarray(value).dtype.kind not in "biufV":
+                    raise TypeError
                 self.store(**{name: value})
             except (TypeError, ValueError):
-                raise ValueError(f"{name} is {value!r}, but must be a number") from None
+                raise ValueError(
+                    f"{name} is {value!r:.80}, but must be a number or an array"
+                ) from None
 
     def store(self, **values: Any) -> None:
         """Adds numbers or arrays of them to the epoch's samples."""
@@ -58,26 +75,32 @@ class Logger:
                 self._stats.get(name, Stats()), Stats.from_values(value)
             )
 
+    def stats(self, name: str) -> Stats | None:
+        """Of the samples since the last row, over all ranks; None without any."""
+        own = {name: self._stats[name]} if name in self._stats else {}
+        return self._reduce_stats(own).get(name)
+
     def dump(self, step: int) -> Row:
         """Writes the row of this epoch, with None where nothing was stored."""
         merged, self._stats = self._reduce_stats(self._stats), {}
-        unknown = merged.keys() - set(self.names)
-        if unknown and self.history:
-            raise ValueError(
-                f"{', '.join(sorted(unknown))} was not in the first row, which fixes "
-                "the columns; store it in the first epoch too"
-            )
-        self.names += sorted(unknown)
+        self._add_names([name for name in merged if name not in self.names])
         row: Row = {}
         for name in self.names:
             stats = merged.get(name, Stats())
             values = (stats.mean, stats.n and stats.std, stats.max, stats.min)
-            columns = spread_columns(name) if name in self._spread else [name]
+            columns = columns_of(name, name in self._spread)
             for column, value in zip(columns, values, strict=False):
                 row[column] = value if stats.n else None
         self.sinks.write(row, step)
         self.history.append(row)
         return row
+
+    def _add_names(self, names: list[str]) -> None:
+        """Adds columns, which are empty in the rows so far."""
+        columns = [c for name in names for c in columns_of(name, name in self._spread)]
+        for row in self.history:
+            row.update(dict.fromkeys(columns))
+        self.names += names
 
     def state(self) -> dict[str, Any]:
         """The names, and the samples since the last row, for a checkpoint."""
@@ -91,9 +114,25 @@ class Logger:
         self.sinks.close()
 
 
+def _flat(values: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
+    """Values by name, those of an inner mapping by `outer/inner`."""
+    for name, value in values.items():
+        if isinstance(name, str) and isinstance(value, Mapping):
+            yield from ((f"{name}/{inner}", x) for inner, x in _flat(value))
+        else:
+            yield name, value
+
+
+def fault_in_name(name: Any) -> str:
+    """Why it cannot name a metric; empty if it can."""
+    if isinstance(name, str) and name.isprintable() and name.strip():
+        return ""
+    return f"a metric's name is text in one line, as in 'eval/return', got {name!r}"
+
+
 @dataclasses.dataclass(frozen=True)
 class LoggerState:
-    """What `Logger.state` gave, as read from a checkpoint."""
+    """What `EpochLogger.state` gave, as read from a checkpoint."""
 
     names: list[str]
     stats: dict[str, Stats]

@@ -30,6 +30,7 @@ class Sinks:
         *,
         settings: Mapping[str, Any],
         metrics: list[str],
+        tensorboard: bool = True,
         wandb: Mapping[str, Any] | None = None,
         wandb_id: str | None = None,
     ) -> "Sinks":
@@ -39,8 +40,9 @@ class Sinks:
         configuration shown by W&B, None to leave it out.
         """
         sinks = cls(csv=Csv(run / "progress.csv"))
-        sinks.tensorboard = TensorBoard(run / "tb", step)
-        sinks.tensorboard.describe(settings, metrics)
+        if tensorboard:
+            sinks.tensorboard = TensorBoard(run / "tb", step)
+            sinks.tensorboard.describe(settings, metrics)
         if wandb is not None:
             sinks.wandb = Wandb(run, wandb, wandb_id)
         return sinks

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Stats:
     """A sample by its size, mean, sum of squares about the mean, least and greatest."""
 
@@ -22,13 +22,21 @@ class Stats:
         x = np.asarray(values, np.float64).ravel()
         if not x.size:
             return cls()
-        mean = x.mean()
-        spread = float(((x - mean) ** 2).sum())
+        # A user's infinite value is shown, not warned about.
+        with np.errstate(invalid="ignore", over="ignore"):
+            mean = x.mean()
+            spread = float(((x - mean) ** 2).sum())
         return cls(x.size, float(mean), spread, float(x.min()), float(x.max()))
 
     @property
     def std(self) -> float:
-        return math.sqrt(self.m2 / self.n)
+        return math.sqrt(self.m2 / self.n) if self.n else math.nan
+
+    def __repr__(self) -> str:
+        if not self.n:
+            return "Stats(n=0)"
+        parts = [f"{x}={getattr(self, x):.6g}" for x in ("mean", "std", "min", "max")]
+        return f"Stats(n={self.n}, {', '.join(parts)})"
 
 
 def merge(a: Stats, b: Stats) -> Stats:
@@ -37,5 +45,16 @@ def merge(a: Stats, b: Stats) -> Stats:
     if not n:
         return Stats()
     shift = b.mean - a.mean
-    m2 = a.m2 + b.m2 + shift**2 * a.n * b.n / n
-    return Stats(n, a.mean + shift * b.n / n, m2, min(a.min, b.min), max(a.max, b.max))
+    m2 = a.m2 + b.m2 + _square(shift) * a.n * b.n / n
+    mean = a.mean + shift * b.n / n
+    least, greatest = min(a.min, b.min), max(a.max, b.max)
+    if math.isnan(a.min) or math.isnan(b.min):  # comparisons would lose it
+        least = greatest = math.nan
+    return Stats(n, mean, m2, least, greatest)
+
+
+def _square(x: float) -> float:
+    try:
+        return x**2
+    except OverflowError:
+        return math.inf

@@ -4,11 +4,15 @@ Event files are written here, through tensorboardX's protocol buffers, because i
 writer does so in a thread, which a full disk ends with a traceback.
 """
 
+import contextlib
+import itertools
 import math
+import re
 import socket
 import struct
 import time
 from collections.abc import Iterable, Mapping
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +30,7 @@ class TensorBoard:
         from tensorboardX.proto.event_pb2 import Event, SessionLog
 
         directory.mkdir(parents=True, exist_ok=True)
-        # Two starts may fall within one second; TensorBoard reads files by name.
-        name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}"
-        self._file = (directory / f"{name}.{step:012}").open("ab", buffering=0)
+        self._file = _new_file(directory, f"{socket.gethostname()}.{step:012}")
         events = [Event(file_version="brain.Event:2")]
         if step:
             session = SessionLog(status=SessionLog.START)
@@ -55,11 +57,16 @@ class TensorBoard:
 
     def write(self, row: Row, step: int) -> None:
         from tensorboardX.proto.event_pb2 import Event
-        from tensorboardX.summary import scalar
+        from tensorboardX.proto.summary_pb2 import Summary
 
-        known = {name: value for name, value in row.items() if value is not None}
-        scalars = [scalar(name, value) for name, value in known.items()]
-        self._append([Event(step=step, summary=summary) for summary in scalars])
+        # Not by tensorboardX's `scalar`, which prints a warning for every NaN.
+        values = [
+            Summary.Value(tag=_tag(name), simple_value=float(value))
+            for name, value in row.items()
+            if value is not None
+        ]
+        events = [Event(step=step, summary=Summary(value=[one])) for one in values]
+        self._append(events)
 
     def write_video(self, gif: bytes, step: int) -> None:
         """Shows a GIF among the images; videos would need moviepy to encode them."""
@@ -75,6 +82,23 @@ class TensorBoard:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _new_file(directory: Path, name: str) -> FileIO:
+    """TensorBoard reads files by name; two starts may fall within one second.
+
+    Never one that is there, which may be a link to a file elsewhere.
+    """
+    for second in itertools.count(int(time.time())):
+        with contextlib.suppress(FileExistsError):
+            file = directory / f"events.out.tfevents.{second}.{name}"
+            return file.open("xb", buffering=0)
+    raise AssertionError
+
+
+def _tag(name: str) -> str:
+    """Without the characters that TensorBoard does not take; `/` makes groups."""
+    return re.sub(r"[^-/\w.]", "_", name).lstrip("/")
 
 
 def _record(data: bytes) -> bytes:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from jaxrl.logging.columns import RETURNS, Row
+from jaxrl.logging.columns import CLOCKS, RETURNS, STEPS, Row
 from jaxrl.logging.live_line import LiveLine, Output, in_notebook
 from jaxrl.logging.pace import Pace
 from jaxrl.processes.ranks import LIVE, size
@@ -15,11 +15,16 @@ PERIOD = 0.1  # seconds between two updates of the live line
 
 
 class Terminal:
-    """A table and a live line on a terminal; elsewhere one plain line per epoch."""
+    """A table and a live line on a terminal; elsewhere one plain line per epoch.
 
-    def __init__(self, total_steps: int, done: int = 0, stream: Any = None) -> None:
+    Where nobody knows the total, there is no live line.
+    """
+
+    def __init__(self, total_steps: int = 0, done: int = 0, stream: Any = None) -> None:
         self._output = Output(sys.stdout if stream is None else stream)
-        self._line = LiveLine(self._output, total_steps) if self._is_live() else None
+        self._has_table = self._is_live()
+        has_line = self._has_table and total_steps
+        self._line = LiveLine(self._output, total_steps) if has_line else None
         self._total, self._pace = total_steps, Pace(done)
         self._shown, self._latest = 0.0, ""
         self._compiling_since: float | None = None
@@ -32,12 +37,12 @@ class Terminal:
         return in_notebook()
 
     def write(self, row: Row, step: int) -> None:
-        known = [name for name in RETURNS if row.get(name) is not None]
-        self._latest = f"{known[0][7:]} {row[known[0]]:.1f}" if known else ""
+        self._latest = _main_metric(row)
         self._pace.end_epoch(step)
-        if self._line:
+        if self._has_table:
             self.print(table(row.items()))
-            self._show(step)
+            if self._line:
+                self._show(step)
         else:
             self.print("  ".join([f"epoch {row['Epoch']:.0f}", *self._status(step)]))
 
@@ -77,14 +82,25 @@ class Terminal:
             self._line.close()
 
     def _status(self, step: int) -> list[str]:
-        parts = [f"{step}/{self._total} steps"]
+        parts = [f"{step}/{self._total} steps" if self._total else f"{step} steps"]
         if self._compiling_since is not None:
             return [*parts, "compiling"]
         pace = self._pace.steps_per_second()
         parts += [f"{pace:.0f} steps/s"] if pace else []
         parts += [self._latest] if self._latest else []
-        left = [f"{clock((self._total - step) / pace)} left"] if pace else []
-        return [*parts, *left]
+        if pace and self._total:
+            parts.append(f"{clock((self._total - step) / pace)} left")
+        return parts
+
+
+def _main_metric(row: Row) -> str:
+    """The return, or else the first value that is not a counter."""
+    known = {name: x for name, x in row.items() if x is not None}
+    for name in RETURNS:
+        if name in known:
+            return f"{name[7:]} {known[name]:.1f}"
+    own = [x for x in known if x not in ("Epoch", STEPS, *CLOCKS)]
+    return f"{own[0]} {_shown(known[own[0]])}" if own else ""
 
 
 def clock(seconds: float) -> str:

@@ -5,10 +5,10 @@ for people and may change: a report that is not understood is printed as it is.
 """
 
 import re
-import signal
 from collections.abc import Iterable, Iterator
 
 from jaxrl.processes.records import RankRecord
+from jaxrl.processes.signals import signal_name
 
 KILLED = re.compile(r"process rank (\d+) .* on node (\S+) exited on\s+signal (\d+)")
 EXITED = re.compile(r"process rank (\d+) .* on node (\S+) exiting\s+improperly")
@@ -49,11 +49,3 @@ def parse(banner: str) -> RankRecord | None:
             rank=int(rank), host=host, state="failed", exit_code=int(code)
         )
     return None
-
-
-def signal_name(number: int) -> str:
-    """Such as SIGKILL."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"signal {number}"

@@ -16,7 +16,7 @@ from jaxrl.errors import UserError
 from jaxrl.processes import banners, ranks, records
 from jaxrl.processes import threads as thread_settings
 from jaxrl.processes.records import RankRecord
-from jaxrl.processes.signals import die_with_parent
+from jaxrl.processes.signals import die_with_parent, signal_name
 
 PASSED_ON = signal.SIGUSR1  # the one of our signals that mpirun passes on to ranks
 START_SECONDS = 10.0  # within which rank 0 reports that it has started
@@ -118,7 +118,7 @@ class Launch:
         if code == 0 or any(one.state == "interrupted" for one in reports):
             return ""
         if code < 0:
-            name = banners.signal_name(-code)
+            name = signal_name(-code)
             return f"mpirun was killed by {name}; aborting all ranks"
         end = next(filter(None, map(banners.parse, self._banners)), None)
         stopped = self._stop is not None and code == 128 + self._stop
@@ -171,7 +171,7 @@ class SessionDirectory:
 
 
 def environment_for(threads: int) -> dict[str, str]:
-    """The environment of mpirun, for ranks of so many threads each."""
+    """The environment of mpirun, for ranks with `threads` threads each."""
     environment = os.environ | OPEN_MPI | thread_settings.environment(threads)
     if os.geteuid() == 0:
         environment |= dict.fromkeys(AS_ROOT, "1")

@@ -16,6 +16,12 @@ SECONDS = 0.2  # between two questions to all ranks, each of which costs a step'
 # Slurm sends SIGUSR1 before it ends a job, a terminal SIGHUP when it is closed.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 PR_SET_PDEATHSIG = 1
+_noted: list[signal.Signals] = []
+
+
+def noted() -> signal.Signals | None:
+    """The last signal that a `StopRequest` of this process took note of."""
+    return _noted[-1] if _noted else None
 
 
 class StopRequest:
@@ -68,6 +74,7 @@ class StopRequest:
         if self.signal is signal.SIGINT and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.signal = signal.Signals(number)
+        _noted.append(self.signal)
 
 
 def _ignores_hangup() -> bool:
@@ -83,3 +90,11 @@ def die_with_parent(parent: int = 0) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if parent and os.getppid() != parent:  # it died before the request was made
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def signal_name(number: int) -> str:
+    """Such as SIGKILL."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"

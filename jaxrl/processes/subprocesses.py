@@ -1,9 +1,9 @@
-"""`jaxrl` commands as child processes that end with the process that started them."""
+"""Python programs as child processes that end with the process that started them."""
 
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from jaxrl import files
@@ -15,13 +15,14 @@ STATUS = "JAXRL_STATUS"  # the file in which it says how it ended
 
 
 def start(
-    words: list[str],
+    program: Sequence[str],
     output: Path,
     status: Path,
     threads: int = 1,
     launcher: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
 ) -> subprocess.Popen:
-    """`jaxrl` with these arguments; its output is appended to the file `output`.
+    """Python with these arguments; its output is appended to the file `output`.
 
     At its end it writes to the file `status` how it ended.
 
@@ -29,12 +30,13 @@ def start(
     """
     # Runs side by side share the cores, so each has as many threads as it is given.
     environment = os.environ | thread_settings.environment(threads)
+    environment |= variables or {}
     environment[STATUS] = str(status.absolute())
     if not launcher:
         environment[RUNNER] = str(os.getpid())
     with files.append_to(output) as file:
         return subprocess.Popen(
-            [*launcher, sys.executable, "-m", "jaxrl", *words],
+            [*launcher, sys.executable, *program],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,

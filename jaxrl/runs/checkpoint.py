@@ -178,7 +178,7 @@ def _resolved(path: Path) -> Path:
 
 
 def _files_in(path: Path) -> Iterator[Path]:
-    """Raises for what orbax might wait for, or follow out of the run."""
+    """Raises for what tensorstore might wait for, or follow out of the run."""
     for entry in path.rglob("*"):
         mode = entry.lstat().st_mode
         if stat.S_ISREG(mode):

@@ -9,7 +9,7 @@ from pathlib import Path
 from jaxrl import files
 from jaxrl.errors import UserError
 from jaxrl.runs import reading, status
-from jaxrl.runs.reading import CONFIG, LOCK
+from jaxrl.runs.reading import CONFIG, LOCK, MODEL, TREE
 
 # What a run writes, beside its settings; of a directory, the names inside of it.
 WRITTEN = {
@@ -32,16 +32,16 @@ HOLDS_RUN = (
 )
 
 
-def refuse_run(path: Path) -> None:
+def refuse_run(path: Path, sentence: str = HOLDS_RUN) -> None:
     """Refuses a directory that holds a run already, or a user's files."""
     if _entries(path):
-        raise UserError(HOLDS_RUN.format(path))
+        raise UserError(sentence.format(path))
 
 
-def refuse_foreign(path: Path) -> None:
+def refuse_foreign(path: Path, sentence: str = FOREIGN) -> None:
     """Refuses a directory that holds files, of which none is of a run."""
     if _entries(path) and not _is_of_a_run(path):
-        raise UserError(FOREIGN.format(path, status.FILE))
+        raise UserError(sentence.format(path, status.FILE))
 
 
 def _is_of_a_run(path: Path) -> bool:
@@ -68,7 +68,7 @@ def clear(path: Path) -> Path | None:
     """Removes a run; moves a user's own files aside, and returns to where."""
     kept = None
     if users := list(_users_files(path)):
-        kept = _new_directory(path)
+        kept = new_directory(path)
         for file in users:
             place = kept / file.relative_to(path)
             place.parent.mkdir(exist_ok=True)
@@ -86,7 +86,7 @@ def reset(path: Path) -> None:
         if not inside or place.is_symlink() or not place.is_dir():
             continue
         for entry in place.iterdir():
-            if _is_ours(entry.name, inside):
+            if _is_ours(entry, inside):
                 files.remove(entry)
         if not any(place.iterdir()):
             place.rmdir()
@@ -104,14 +104,24 @@ def _users_files(path: Path) -> Iterator[Path]:
             yield entry
         elif (inside := WRITTEN[entry.name]) and entry.is_dir():
             inner = sorted(entry.iterdir())
-            yield from (one for one in inner if not _is_ours(one.name, inside))
+            yield from (one for one in inner if not _is_ours(one, inside))
 
 
-def _is_ours(name: str, inside: str) -> bool:
-    return bool(re.fullmatch(inside, name)) or name.startswith(files.TEMPORARY)
+def _is_ours(entry: Path, inside: str) -> bool:
+    name = entry.name
+    known = bool(re.fullmatch(inside, name)) or name.startswith(files.TEMPORARY)
+    return known or _is_model(entry)
 
 
-def _new_directory(run: Path) -> Path:
+def _is_model(entry: Path) -> bool:
+    """Whether it is a model of a user's own loop, which may have any name."""
+    if entry.is_symlink() or not entry.is_dir():
+        return False
+    return {file.name for file in entry.iterdir()} == {MODEL, TREE}
+
+
+def new_directory(run: Path) -> Path:
+    """An empty one beside a run, for what is moved out of its way."""
     for number in itertools.count(1):
         kept = run.with_name(f"{run.name}.kept-{number}")
         try:

@@ -10,7 +10,7 @@ import platform
 import stat
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from jaxrl import files
 from jaxrl.errors import UserError
 from jaxrl.policy import Policy
 from jaxrl.runs import contents
-from jaxrl.runs.reading import CONFIG, LOCK, MODEL, determining
+from jaxrl.runs.reading import CONFIG, LOCK, LOGGER, MODEL, determining
 from jaxrl.runs.spec import OWN, Run, make
 from jaxrl.types import EnvSpec
 from jaxrl.yaml_lines import parsed
@@ -34,10 +34,13 @@ def run_path(run: Run) -> Path:
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keeps all other processes out; leaves no directory where nothing was started."""
+def locked(path: Path, instead: str = "choose another --out") -> Iterator[None]:
+    """Keeps all other processes out; leaves no directory where nothing was started.
+
+    `instead` is what a user can do where nothing can be written.
+    """
     made = [p for p in (path, *path.parents) if not os.path.exists(p)]
-    lock = _lock(path)
+    lock = _lock(path, instead)
     try:
         contents.refuse_links(path)
         yield
@@ -50,7 +53,7 @@ def locked(path: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def _lock(path: Path) -> int:
+def _lock(path: Path, instead: str) -> int:
     """Retries: a command that only checks the lock holds it for a moment."""
     for _ in range(5):
         try:
@@ -58,20 +61,20 @@ def _lock(path: Path) -> int:
         except FileNotFoundError as error:  # or removed by another in between
             reason: object = error.strerror
         except (OSError, ValueError) as error:
-            raise _unwritable(path, error) from None
+            raise _unwritable(path, error, instead) from None
         else:
             reason = None
             if lock is not None:
                 return lock
         time.sleep(0.05)
     if reason:
-        raise _unwritable(path, reason)
+        raise _unwritable(path, reason, instead)
     raise UserError(f"another process is writing {path}; wait until it ends")
 
 
-def _unwritable(path: Path, reason: object) -> UserError:
+def _unwritable(path: Path, reason: object, instead: str) -> UserError:
     reason = getattr(reason, "strerror", None) or reason
-    return UserError(f"cannot write to {path}: {reason}; choose another --out")
+    return UserError(f"cannot write to {path}: {reason}; {instead}")
 
 
 def _try_lock(path: Path) -> int | None:
@@ -113,18 +116,33 @@ def config_text(path: Path) -> str:
 def read(text: str, **changes: Any) -> Run:
     """The run that a config.yaml describes, with changes.
 
-    Whether something is removed is up to the user, and not to a file.
+    Whether something is removed, or sent over the network, is up to the user, and not
+    to a file.
     """
     try:
         known = parsed(text)
+        if known.get("logged_by") == LOGGER:
+            raise UserError(
+                f"the run was logged by {LOGGER}; start its own program again"
+            )
         given = {name: known[name] for name in OWN if name in known}
         given |= {k: x for k, x in known["settings"].items() if k not in OWN}
-        given.pop("overwrite", None)
+        for name in ("overwrite", "wandb"):
+            given.pop(name, None)
         given |= changes
         algo, env = known["algo"], known["env"]
+    except UserError:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UserError("config.yaml does not describe a run") from None
     return make(algo, env, given)
+
+
+def notes_on_wandb(text: str, wandb: bool) -> list[str]:
+    """Says that a config.yaml asks for what only the user can."""
+    if wandb or not parsed(text).get("wandb"):
+        return []
+    return ["config.yaml asks for Weights & Biases; nothing is sent without --wandb"]
 
 
 def with_total_steps(run: Run, steps: int) -> Run:
@@ -155,17 +173,22 @@ def config_yaml(described: dict[str, Any]) -> str:
 
 def description(run: Run) -> dict[str, Any]:
     """Everything that determines the run, and what it ran on."""
-    machine = {
+    devices = [device.device_kind for device in jax.devices()]
+    return settings(run) | {"machine": machine(devices)}
+
+
+def machine(devices: Sequence[str] = ()) -> dict[str, Any]:
+    """What runs here run on."""
+    return {
         "system": platform.platform(),
         "processor": _processor(),
         "cores": os.cpu_count(),
-        "devices": [device.device_kind for device in jax.devices()],
+        "devices": list(devices),
         "python": platform.python_version(),
         "threads": int(os.environ.get("NPROC", os.cpu_count() or 1)),
         "commit": _commit(),
         "versions": _versions(),
     }
-    return settings(run) | {"machine": machine}
 
 
 def settings(run: Run) -> dict[str, Any]:

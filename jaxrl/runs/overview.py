@@ -13,6 +13,8 @@ from jaxrl.logging.columns import STEPS
 from jaxrl.runs import failures, reading, status
 from jaxrl.runs.reading import Record
 
+BROKEN = ("failed", "interrupted")
+
 
 class Overview(NamedTuple):
     """A run in a line of `ls`."""
@@ -31,7 +33,7 @@ class Overview(NamedTuple):
     size: int = 0
     """Bytes."""
     reason: str = ""
-    """Why it is damaged."""
+    """Why it is damaged, failed, or was killed."""
 
 
 def overview(path: Path) -> Overview:
@@ -69,7 +71,8 @@ def _overviews(pattern: str) -> list[Overview]:
 def _failed_to_start(path: Path) -> Overview:
     outcome = status.outcome_file(path).lstat()
     age = max(time.time() - outcome.st_mtime, 0.0)
-    return Overview(str(path), "failed", age=age, size=outcome.st_size)
+    reason = failures.failure_reason(path)
+    return Overview(str(path), "failed", age=age, size=outcome.st_size, reason=reason)
 
 
 def glance(record: Record) -> Overview:
@@ -79,15 +82,17 @@ def glance(record: Record) -> Overview:
     # A run that was interrupted within an epoch has taken more than its last row says.
     steps = max(logged, known.step if known else 0)
     returns = reading.returns(progress)
-    known = returns[~np.isnan(returns)]
+    finite = returns[~np.isnan(returns)]
     return Overview(
         str(record.path),
-        record.state,
+        state := record.state,
         steps,
         record.total_steps,
-        float(known[-1]) if len(known) else None,
-        float(known.max()) if len(known) else None,
+        float(finite[-1]) if len(finite) else None,
+        float(finite.max()) if len(finite) else None,
         reading.mean_return(returns),
+        # A signal that a user sent needs no explanation.
+        reason=known.reason if known and state in BROKEN and not known.signal else "",
     )
 
 

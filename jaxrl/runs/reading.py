@@ -3,16 +3,14 @@
 Free of JAX, so that commands which read runs start at once.
 """
 
-import array
-import csv
 import dataclasses
 import fcntl
 import functools
 import glob
-import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +21,22 @@ from jaxrl.errors import UserError
 from jaxrl.logging.columns import RETURNS, STEPS
 from jaxrl.policy import Policy
 from jaxrl.runs import status
-from jaxrl.runs.spec import total_steps
+from jaxrl.runs.progress_table import columns
+from jaxrl.runs.spec import MODELS, total_steps
 from jaxrl.runs.status import State, Status
 from jaxrl.yaml_lines import parsed
 
-MODEL_NAMES = ("last", "best")  # other models are named by their step
 MODEL = "model.json"  # algorithm, environment and step of a model
 CONFIG = "config.yaml"  # the settings of a run
 LOCK = ".lock"  # held by the process that writes the run
+TREE = "tree.npz"  # a model of a user's own loop
+LOGGER = "jaxrl.Logger"  # in `logged_by` of a config.yaml that it wrote
 LAST = 5  # epochs over which returns are averaged
+KEPT = re.compile(r"\.kept-\d+$")  # ends the name of what was moved out of the way
 MANIFEST = "manifest.json"  # of a checkpoint, written last
-NEEDED = {"algo": str, "env": str, "exp_name": str, "seed": int, "max_ep_len": int}
-"""What every config.yaml has."""
+OWN_LOOP = {"exp_name": str, "seed": int}
+NEEDED = {"algo": str, "env": str, **OWN_LOOP, "max_ep_len": int}
+"""What every config.yaml has; that of a user's own loop, less."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +50,11 @@ class Record:
     def name(self) -> str:
         return self.path.resolve().name
 
+    @property
+    def is_own_loop(self) -> bool:
+        """Whether jaxrl.Logger wrote it, and not one of jaxrl's algorithms."""
+        return self.config.get("logged_by") == LOGGER
+
     def setting(self, name: str) -> Any:
         """Of the run, its data or its algorithm; None where there is none so named."""
         return self.config.get(name, self.config["settings"].get(name))
@@ -55,11 +62,13 @@ class Record:
     @functools.cached_property
     def progress(self) -> dict[str, np.ndarray]:
         """The columns of progress.csv, with NaN for empty cells; {} before a row."""
-        return _columns(self.path / "progress.csv", self.path)
+        return columns(self.path / "progress.csv", self.path)
 
     @property
     def total_steps(self) -> int:
-        """Environment steps of the whole run."""
+        """Environment steps of the whole run; 0 if nobody knows."""
+        if self.is_own_loop:
+            return 0
         known = map(self.setting, ("steps", "steps_per_epoch", "epochs"))
         steps, per_epoch, epochs = (x if type(x) is int and x > 0 else 0 for x in known)
         # Only off-policy data has a replay buffer.
@@ -99,11 +108,16 @@ class Record:
         # may be newer than the last checkpoint, and are then repeated.
         checkpoints = self.path / "checkpoints"
         newest = [checkpoints / str(n) for n in saved_checkpoints(self.path)[-1:]]
-        kept = _columns(newest[0] / "progress.csv", self.path) if newest else {}
+        kept = columns(newest[0] / "progress.csv", self.path) if newest else {}
         return bool(kept) and kept[STEPS][-1] >= self.total_steps
 
     def policy(self, model: str | int) -> Policy:
         """The policy of the last or best model, or that of a step."""
+        if self.is_own_loop:
+            raise UserError(
+                f"{self.path} was logged by {LOGGER}, so it has no policy of jaxrl; "
+                "jaxrl.load_model loads its models"
+            )
         path = self._model(model) / "policy.npz"
         try:
             return Policy.load(path, inside=self.path)
@@ -127,12 +141,20 @@ class Record:
             f"{self.path} has no model {model!r}; it has {', '.join(map(str, models))}"
         )
 
+    def tree_file(self, name: str) -> Path:
+        """Where the model of a user's own loop is."""
+        found = {file.parent.name: file for file in self.path.glob(f"models/*/{TREE}")}
+        if name in found:
+            return found[name]
+        has = f"it has {', '.join(sorted(found))}" if found else "it has none"
+        raise UserError(f"{self.path} has no model {name!r}; {has}")
+
     def _models(self) -> dict[str | int, Path]:
         """By name where they have one, and all by their steps, in order."""
         found = [file.parent for file in self.path.glob(f"models/[!.]*/{MODEL}")]
         known = [(_step(path, self.path), path) for path in found]
         steps = {step: path for step, path in known if step is not None}
-        named = {path.name: path for path in found if path.name in MODEL_NAMES}
+        named = {path.name: path for path in found if path.name in MODELS}
         return {**dict(sorted(named.items())), **dict(sorted(steps.items()))}
 
 
@@ -199,7 +221,7 @@ def record(directory: str | os.PathLike[str]) -> Record:
     config = yaml_in(file, inside=path)
     if missing := _missing(config):
         raise UserError(f"{file} is damaged; missing or invalid: {', '.join(missing)}")
-    return Record(path, config)
+    return Record(path, {"algo": "", "env": ""} | config)
 
 
 def yaml_in(file: Path, inside: Path | None = None) -> Any:
@@ -216,9 +238,10 @@ def _missing(config: Any) -> list[str]:
     own = config if isinstance(config, dict) else {}
     settings = own.get("settings")
     known = own | settings if isinstance(settings, dict) else {}
+    needed = OWN_LOOP if own.get("logged_by") == LOGGER else NEEDED
     return [
         name
-        for name, kind in NEEDED.items()
+        for name, kind in needed.items()
         if type(known.get(name)) is not kind or known[name] == ""
     ]
 
@@ -264,44 +287,14 @@ def named(pattern: str) -> list[Path]:
 
 
 def _runs_under(path: Path) -> list[Path]:
-    """The directories with a config.yaml; what is inside of one is part of it."""
+    """The directories with a config.yaml; what is inside of one is part of it.
+
+    What was moved out of a run's way is found only where it is named itself.
+    """
     found = []
     for directory, inner, names in os.walk(path):
-        inner.sort()
+        inner[:] = sorted(name for name in inner if not KEPT.search(name))
         if CONFIG in (*names, *inner):
             found.append(Path(directory))
             inner.clear()
     return found
-
-
-def _columns(path: Path, run: Path) -> dict[str, np.ndarray]:
-    try:
-        text = files.read_text(path, files.TABLE, inside=run)
-    except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path}: {files.reason(error)}") from None
-    whole = text[: text.rfind("\n") + 1]  # a last line without its end is being written
-    try:
-        found = _table(csv.reader(io.StringIO(whole, newline="")))
-    except (ValueError, csv.Error):
-        raise UserError(
-            f"{path} is damaged: each row must hold a number for each column"
-        ) from None
-    if found and not np.all(np.abs(found.get(STEPS, np.inf)) < 1e18):
-        raise UserError(f"{path} is damaged: it has no numbers of steps, {STEPS}")
-    return found
-
-
-def _table(rows: Iterator[list[str]]) -> dict[str, np.ndarray]:
-    """Row by row, because each cell as a Python object takes six times the memory."""
-    header = next(rows, [])
-    numbers = array.array("d")
-    for row in rows:
-        if len(row) != len(header):
-            raise ValueError
-        numbers.extend(float(cell or "nan") for cell in row)
-    if not numbers:
-        return {}
-    columns = np.array(numbers).reshape(-1, len(header)).T
-    return dict(zip(header, columns, strict=True))

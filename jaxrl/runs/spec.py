@@ -23,6 +23,7 @@ from jaxrl.settings.values import broken_rule, converted, plain
 if typing.TYPE_CHECKING:
     from jaxrl.types import Algorithm, OffPolicy, OnPolicy
 
+MODELS = ("last", "best")  # other models are named by their step
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -155,7 +156,9 @@ def fault(algo: str, name: str, value: Any, known: Mapping[str, Setting]) -> str
     if name not in known:
         return f"{algo} has no setting {name!r}{suggestion(str(name), known)}"
     setting = known[name]
-    rule = broken_rule(converted(value, setting.hint), setting.hint)
+    # A number may be a name, but 3 is no directory.
+    fitting = plain(value) if name == "out" else converted(value, setting.hint)
+    rule = broken_rule(fitting, setting.hint)
     default = f"the default is {setting.default!r}"
     return rule and f"{name} is {value!r}, but must be {rule}; {default}"
 

@@ -20,6 +20,7 @@ from typing import Any, Literal, Self, get_args
 
 from jaxrl import files
 from jaxrl.errors import UserError
+from jaxrl.processes.signals import signal_name
 
 FILE = "status.json"
 REFUSED = 2  # exit code: the user must change something
@@ -79,7 +80,7 @@ class Status:
         if code > 0:
             reason = reason or f"exited with code {code}"
             return cls(state="failed", reason=reason, exit_code=code)
-        name = _signal_name(-code)
+        name = signal_name(-code)
         reason, code = reason or f"killed by {name}", 128 - code
         return cls(state="failed", reason=reason, signal=name, exit_code=code)
 
@@ -92,13 +93,6 @@ def describe(error: BaseException) -> str:
     if isinstance(error, UserError | FloatingPointError | OSError) and text:
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"signal {number}"
 
 
 def outcome_file(run: Path) -> Path:
@@ -117,6 +111,13 @@ def update(run: Path, **changes: Any) -> None:
     known = read(run / FILE) or Status(state="interrupted")
     changes = {"time": time.time()} | changes
     write(run / FILE, dataclasses.replace(known, **changes))
+
+
+def note_reason(run: Path, before: Status | None, code: int, reason: str) -> None:
+    """Of a run that was killed since `before`, from the process that started it."""
+    known = read(run / FILE)
+    if known and known != before and known.state == "running":
+        update(run, state="interrupted", reason=reason, exit_code=code)
 
 
 def read(file: Path) -> Status | None:
@@ -171,7 +172,7 @@ class Attempt:
 
     def end(self, outcome: Status) -> None:
         """Notes how it ended, at the step that it has reached."""
-        if self._writes:
+        if self._writes or outcome.state == "failed":
             self._note(outcome)
 
     def _note(self, outcome: Status) -> None:

@@ -155,7 +155,7 @@ def _settings(run: Record) -> dict[str, Any]:
     for key, value in reading.determining(run.config).items():
         if isinstance(value, dict):
             found |= {f"{key}:{part}": _json_value(x) for part, x in value.items()}
-        elif value is not None:
+        elif value not in (None, ""):
             found[str(key)] = _json_value(value)
     return found
 

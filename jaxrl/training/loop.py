@@ -16,7 +16,7 @@ import numpy as np
 from jaxrl.envs.gym import Stepped
 from jaxrl.evaluation import SelfResetting, play
 from jaxrl.logging.columns import RETURNS, Row
-from jaxrl.logging.logger import Logger
+from jaxrl.logging.logger import EpochLogger
 from jaxrl.parallel import mpi
 from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import arrays
@@ -37,7 +37,7 @@ class Training:
 
     setup: Setup
     state: Any  # the algorithm's, on each device
-    log: Logger
+    log: EpochLogger
     saver: Saver
     stop: StopRequest
     on_epoch: OnEpoch | None = None

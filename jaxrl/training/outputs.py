@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxrl.files import write_atomically
 from jaxrl.logging.columns import columns, return_columns
-from jaxrl.logging.logger import Logger, parse_rows
+from jaxrl.logging.logger import EpochLogger, parse_rows
 from jaxrl.logging.sinks import Sinks
 from jaxrl.logging.terminal import Terminal
 from jaxrl.parallel import mpi
@@ -28,7 +28,7 @@ from jaxrl.types import EnvSpec, OnPolicy
 
 def open_outputs(
     setup: Setup, path: Path, saved: Saved | None, screen: bool
-) -> tuple[Logger, "Saver"]:
+) -> tuple[EpochLogger, "Saver"]:
     """Opens all that a run writes, from the step where it starts or resumes."""
     run, step = setup.run, setup.progress.env_steps
     saver, sinks = Saver(run, path), Sinks()
@@ -50,7 +50,7 @@ def open_outputs(
     metrics = setup.learner.metrics
     names = columns(metrics, dimensions, run.data.num_test_episodes)
     history = parse_rows(saved.progress if saved else "")
-    return Logger(*names, history, mpi.reduce_stats, sinks), saver
+    return EpochLogger(*names, history, mpi.reduce_stats, sinks), saver
 
 
 @contextlib.contextmanager
@@ -73,6 +73,7 @@ class Saver:
         self._run, self._path = run, path
         self._writer: CheckpointWriter | None = None
         self._config = ""
+        self._wandb: Any = None  # the id of an earlier start with W&B
 
     def open(self, step: int, config: str, saved: Saved | None) -> None:
         """Brings the directory to where the run starts or resumes."""
@@ -82,6 +83,7 @@ class Saver:
             with naming(self._path / name):
                 write_atomically(self._path / name, text)
         self._config = config
+        self._wandb = saved.content.get("wandb") if saved else None
         self._writer = CheckpointWriter(self._path, self._run.keep, saved)
 
     def save_models(
@@ -114,7 +116,7 @@ class Saver:
         if not self._writer:
             return
         assert sinks.csv
-        content = content | {"wandb": sinks.wandb.id if sinks.wandb else None}
+        content = content | {"wandb": sinks.wandb.id if sinks.wandb else self._wandb}
         saved = Saved(content, self._config, sinks.csv.text, rows, first)
         with mpi.paused():
             self._writer.save(saved, capacity)

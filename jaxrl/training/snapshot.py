@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from jaxrl.errors import UserError
-from jaxrl.logging.logger import Logger, LoggerState
+from jaxrl.logging.logger import EpochLogger, LoggerState
 from jaxrl.parallel import mpi
 from jaxrl.runs import arrays
 from jaxrl.runs.checkpoint import Saved
@@ -16,7 +16,7 @@ from jaxrl.training.progress import Clock
 from jaxrl.training.setup import Setup
 
 
-def take(setup: Setup, state: Any, log: Logger, clock: Clock) -> dict[str, Any]:
+def take(setup: Setup, state: Any, log: EpochLogger, clock: Clock) -> dict[str, Any]:
     """The content of a checkpoint, on every rank."""
     own = arrays.to_bytes(rank_state(setup, log))
     first, *others = map(arrays.from_bytes, mpi.allgather(own))
@@ -39,7 +39,7 @@ def global_state(setup: Setup, state: Any, clock: Clock) -> dict[str, Any]:
     }
 
 
-def rank_state(setup: Setup, log: Logger) -> dict[str, Any]:
+def rank_state(setup: Setup, log: EpochLogger) -> dict[str, Any]:
     """What each rank has of its own, but for the rows of a replay buffer."""
     buffer = setup.buffer
     return {

@@ -93,10 +93,12 @@ def resume(
     steps: int | None = None,
     screen: bool = True,
     user: UserCode = NONE,
+    wandb: bool = False,
 ) -> Result:
     """Continues from the newest good checkpoint, as if it had never stopped.
 
-    `steps` replaces the total number of steps.
+    `steps` replaces the total number of steps. Only with `wandb` is anything sent to
+    Weights & Biases, because the run may be a stranger's.
     """
     user.check()
     path = Path(path)
@@ -112,8 +114,9 @@ def resume(
             _refuse_other_end(path, run, saved, steps, complaints)
         end = _end(run, saved, config) if steps is None else steps
         longer = run if end is None else directory.with_total_steps(run, end)
-        setup = prepare(longer, user)
+        setup = prepare(dataclasses.replace(longer, wandb=wandb), user)
         notes = [*complaints, *_notes(longer, saved, config)]
+        notes += directory.notes_on_wandb(saved.config if saved else config, wandb)
         if saved is None and mpi.rank() == 0:
             contents.reset(path)
         return _run(setup, path, attempt, saved, screen, user, notes)

@@ -99,12 +99,13 @@ def test_flags_are_read_in_every_way_to_write_them(words, expected):
     ("words", "part"),
     [
         (["eval", "x", "--checkpoint", "best"], "now --model"),
-        (["eval", "x", "--n_eval_episodes", "3"], "now --episodes"),
-        (["video", "x", "--epsiodes", "3"], "did you mean '--episodes'?"),
-        (["eval", "x", "--episodes"], "--episodes needs a value, as in --episodes N"),
+        (["eval", "x", "--n_eval_episodes", "3"], "now --num_test_episodes"),
+        (["video", "x", "--epsiodes", "3"], "'--episodes'"),
+        (["eval", "x", "--num-test-episodes"], "--num_test_episodes N"),
+        (["eval", "x", "-n", "0"], "--num_test_episodes is '0'"),
         (["plot"], "PATH"),
         (["grid", "sac", "--jobs", "-3"], "--jobs is '-3'"),
-        (["grid", "sac", "--launcher", "slrm"], "did you mean 'slurm'?"),
+        (["grid", "sac", "--launcher", "slrm"], "'slurm'"),
         (["completion", "cmd"], "bash"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -138,7 +139,7 @@ def test_a_name_cannot_write_to_the_terminal(tmp_path, capsys):
 def test_the_table_can_be_read(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["ls"]) == 0
-    assert capsys.readouterr().out == "no runs in runs\n"
+    assert "no runs" in capsys.readouterr().out
     path = train("runs", "ppo", "CartPole-v1").directory
     (path / "config.yaml").rename(path / "kept.yaml")
     (path / "config.yaml").write_text("{")
@@ -193,11 +194,11 @@ def test_the_doctor_says_what_is_broken_and_goes_on(tmp_path, monkeypatch, capsy
     def broken():
         raise RuntimeError("no learning\nhere")
 
-    monkeypatch.setattr(doctor, "_self_test", broken)
+    monkeypatch.setattr(doctor, "self_test", broken)
     monkeypatch.setattr(doctor.video, "choose_opengl", lambda: None)
     file = tmp_path / "file"
     file.touch()
     assert main(["doctor", "--out", str(file / "runs")]) == 1
     printed = capsys.readouterr().out
     assert "NO  output" in printed
-    assert "NO  self-test  no learning here" in printed
+    assert re.search("NO  self-test .*no learning here", printed)

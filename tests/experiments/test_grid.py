@@ -1,6 +1,7 @@
 """Grids: what their variants are and how they are named, and mistakes in them."""
 
 import itertools
+import re
 import textwrap
 import time
 
@@ -96,7 +97,7 @@ def test_zipped_settings_move_together():
     grid = Grid("n").add("seed", [0, 1]).zip({"lr": [0.1, 0.2], "tau": [0.3, 0.4]})
     assert names(grid)[:2] == ["n_lr0-1_tau0-3", "n_lr0-2_tau0-4"]
     assert len(grid.variants()) == 4
-    with pytest.raises(UserError, match="lr has 1 and tau has 2"):
+    with pytest.raises(UserError, match=r"lr .*1 .*tau .*2"):
         Grid("n").zip({"lr": [0.1], "tau": [0.3, 0.4]})
 
 
@@ -232,22 +233,22 @@ exclud:
 name: a/b
 """
 MISTAKES = {
-    1: "no 'nmae'; did you mean 'name'?",
-    2: "no algorithm 'sacc'; did you mean 'sac'?",
-    3: "did you mean Hopper-v4",
-    4: "seed has the value 1 twice",
-    5: "sac has no setting 'gama'; did you mean 'gamma'?",
-    7: "lr is 'fast', but must be a number",
-    10: "gamma is 1.5",
-    11: "tau has 2 and batch_size has 1",
-    14: "no env 'Walker2d-v3'; did you mean 'Walker2d-v4'?",
-    15: "keep is None",
-    16: "keep is already set on line 15",
-    17: "include takes settings",
-    18: "only env_kwargs has parts",
-    19: "sac has no setting 'tua'; did you mean 'tau'?",
-    22: "a grid has no 'exclud'; did you mean 'exclude'?",
-    24: "the name is 'a/b', but must be letters",
+    1: "'nmae'.*'name'",
+    2: "algorithm 'sacc'.*'sac'",
+    3: "Hopper-v4",
+    4: "seed .*1 twice",
+    5: "'gama'.*'gamma'",
+    7: "lr .*'fast'.*number",
+    10: r"gamma .*1\.5",
+    11: "tau .*2 .*batch_size .*1",
+    14: "'Walker2d-v3'.*'Walker2d-v4'",
+    15: "keep .*None",
+    16: "keep .*line 15",
+    17: "include .*settings",
+    18: "env_kwargs",
+    19: "'tua'.*'tau'",
+    22: "'exclud'.*'exclude'",
+    24: "name .*'a/b'.*letters",
 }
 
 
@@ -264,7 +265,7 @@ def test_every_mistake_in_a_file_is_reported_at_once_with_its_line(
     lines = dict(pairs)
     assert len(lines) == len(pairs)
     for number, part in MISTAKES.items():
-        assert part in lines.pop(str(number))
+        assert re.search(part, lines.pop(str(number)))
     assert not lines
     assert printed.startswith("jaxrl: ")
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.yaml"]
@@ -279,45 +280,48 @@ BOMB = "a: &a [1, 1]\n" + "".join(
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("algo: [", "is not YAML: line 1: expected the node content, but found"),
-        ("algo: sac\nzip:\n\tlr: 1", "line 3: it is indented by a tab"),
-        ("[" * 5000, "it is nested too deeply"),
-        ("a: \0", "is not YAML: unacceptable character #x0000"),
-        ("{algo: sac, env: }", "env is empty, but must be a name"),
-        ("{algo: sac, env: [5]}", "env is 5, but must be a name"),
+        ("algo: [", "not YAML: line 1: "),
+        ("algo: sac\nzip:\n\tlr: 1", "line 3: .*tab"),
+        ("[" * 5000, "nested too deeply"),
+        ("a: \0", "not YAML: .*#x0000"),
+        ("{algo: sac, env: }", "env .*empty"),
+        ("{algo: sac, env: [5]}", "env .*5.* name"),
         ("- 1", "must hold settings"),
         ("{algo: sac, env: &a [*a]}", "line 1"),
-        (BOMB, "holds more than 100000 values"),
-        ("algo: sac", "no env; name one"),
-        ("env: Hopper-v4", "no algo; name one"),
-        ("{algo: sac, env: Hopper-v4, name: ../x}", "'../x', but must be letters"),
-        ("{algo: sac, env: Hopper-v4, name: ''}", "line 1: the name is ''"),
-        ("{algo: sac, env: Hopper-v4, name: }", "line 1: name takes one value"),
+        (BOMB, "more than 100000"),
+        ("algo: sac", "no env"),
+        ("env: Hopper-v4", "no algo"),
+        ("{algo: sac, env: Hopper-v4, name: ../x}", r"name .*'\.\./x'.*letters"),
+        ("{algo: sac, env: Hopper-v4, name: ''}", "line 1: .*name .*''"),
+        ("{algo: sac, env: Hopper-v4, name: }", "line 1: name .*one value"),
         ("{algo: sac, env: Hopper-v4, lr: []}", "lr has no value"),
         ("{algo: sac, env: Hopper-v4, lr: !!python/name:os.system }", "line 1"),
         ("{algo: sac, env: Hopper-v4, exclude: {lr: 7}}", "excludes nothing"),
         (
             "{algo: sac, env: Ant, env_kwargs:a: 1, env_kwargs: {}, exclude: {lr: 7}}",
-            "sweep.yaml: env_kwargs is given whole after",
+            "sweep.yaml: env_kwargs .*whole",
         ),
         ("{algo: sac, env: Hopper-v4, exclude: {env: Hopper-v4}}", "no variant"),
-        ("{algo: [sac, td3], env: Hopper-v4, alpha: 1}", "td3 has no setting 'alpha'"),
+        ("{algo: [sac, td3], env: Hopper-v4, alpha: 1}", "td3 .*'alpha'"),
         (
             "algo: sac\nenv: [Hopper-v4,\n  CartPole-v1]",
-            "line 3: in CartPole-v1 sac",
+            "line 3: .*CartPole-v1 .*sac",
         ),
         ("{algo: ppo, env: CartPole-v1, env_kwargs:y: 1}", "{'y': 1}"),
-        ("algo: sac\n env: Hopper-v4", "line 2: it is not indented as"),
-        ("algo: sac\nenv: Ant-v4\n gamma: 1", "line 3: it is not indented"),
-        ("algo: sac\n---\nenv: Ant-v4", "line 2: a second document begins"),
-        ("{algo: sac, env: Hopper-v4, [1, 2]: 4}", "a word for its name"),
-        ("{algo: sac, env: Hopper-v4, include: {5: 4}}", "5 is not a setting"),
+        ("algo: sac\n env: Hopper-v4", "line 2: .*not indented"),
+        ("algo: sac\nenv: Ant-v4\n gamma: 1", "line 3: .*not indented"),
+        ("algo: sac\n---\nenv: Ant-v4", "line 2: .*second document"),
+        ("{algo: sac, env: Hopper-v4, [1, 2]: 4}", "line 1: .*name"),
+        ("{algo: sac, env: Hopper-v4, include: {5: 4}}", r"\b5\b.* setting"),
         ("algo: sac\nenv: Hopper-v4\nseed: !!timestamp z", "line 3"),
         ("{algo: sac, env: Hopper-v4, seed: !!bool q}", "line 1"),
         ("{algo: sac, env: Hopper-v4, env_kwargs: !!omap [a: 1]}", "a mapping"),
-        ("{algo: sac, env: Ant-v4, name: a, exp_name: b}", "already set on line 1"),
-        ("{algo: sac, env: Ant-v4, per_env: {Ant-v4: {algo: td3}}}", "algo cannot be"),
-        ("{algo: sac, env: Hopper-v4, overwrite: true}", "use the flag --overwrite"),
+        ("{algo: sac, env: Ant-v4, name: a, exp_name: b}", "already .*line 1"),
+        (
+            "{algo: sac, env: Ant-v4, per_env: {Ant-v4: {algo: td3}}}",
+            "line 1: algo .*environment",
+        ),
+        ("{algo: sac, env: Hopper-v4, overwrite: true}", "--overwrite"),
         ("{algo: sac, env: Hopper-v4, 'lr[%s]': [1, 2]}" % ("x" * 300), "too long"),
     ],
 )
@@ -325,9 +329,34 @@ def test_a_file_is_refused_in_a_sentence(tmp_path, monkeypatch, capsys, text, pa
     monkeypatch.chdir(tmp_path)
     assert main(["grid", written(tmp_path, text)]) == 2
     printed = capsys.readouterr().err
-    assert part in printed
+    assert re.search(part, printed)
     assert printed.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.yaml"]
+
+
+def test_unequal_lengths_in_zip_are_reported_with_other_mistakes_in_it(tmp_path):
+    text = """\
+        algo: sac
+        env: Hopper-v4
+        zip:
+          - {tau: [0.1, 0.2],
+             gamma: [7]}
+    """
+    with pytest.raises(UserError) as refusal:
+        grid_file.read(written(tmp_path, text))
+    assert re.search("line 4: .*tau .*2 .*gamma .*1", str(refusal.value))
+    assert re.search("line 5: gamma .*7", str(refusal.value))
+
+
+def test_names_keep_large_and_small_numbers_apart_and_long_ones_short():
+    few = Grid("n").add("lr", [1e30, 1e-30, 0.0005, 1e-05, 123456.75])
+    expected = ["1e30", "1e-30", "0-0005", "1e-05", "123456-75"]
+    assert names(few) == [f"n_lr{number}" for number in expected]
+    even = Grid("n").add("gamma", np.linspace(0.9, 0.99, 4))
+    assert names(even) == ["n_gam0-9", "n_gam0-93", "n_gam0-96", "n_gam0-99"]
+    close = Grid("n").add("tau", [1 / 3, 1 / 3 + 1e-9, 2 / 3, 0.3, 0.1 + 0.2])
+    assert names(close)[2:4] == ["n_tau0-666667", "n_tau0-3"]
+    assert len({*names(close)}) == 5
 
 
 def test_all_that_excludes_nothing_is_reported(tmp_path):
@@ -346,15 +375,15 @@ def test_all_that_excludes_nothing_is_reported(tmp_path):
     """
     with pytest.raises(UserError) as refusal:
         grid_file.read(written(tmp_path, text))
-    printed = [line.strip()[:24] for line in str(refusal.value).splitlines()[1:]]
-    assert printed == [f"line {n}: this excludes nothing"[:24] for n in (4, 6, 7)]
+    lines = re.findall(r"line (\d+): .*exclude", str(refusal.value))
+    assert lines == ["4", "6", "7"]
 
 
 def test_a_grid_of_too_many_variants_is_refused_before_they_are_made(tmp_path):
     many = list(range(1, 1001))
     lines = ["algo: sac", "env: Hopper-v4", *(f"{x}: {many}" for x in ("seed", "keep"))]
     lines += [f"max_ep_len: {many}", "exclude: [{seed: 1}, {seed: 2}]"]
-    with pytest.raises(UserError, match="are 1,000,000,000 combinations, but 10,000"):
+    with pytest.raises(UserError, match=r"1,000,000,000 .*10,000"):
         grid_file.read(written(tmp_path, "\n".join(lines)))
     grid = Grid("n").add("seed", many).add("steps", list(range(10)))
     assert len(grid.variants()) == 10_000
@@ -375,21 +404,24 @@ def test_naming_thousands_of_variants_takes_seconds(tmp_path):
     ("line", "part"),
     [
         ("", "no grid"),
-        ("pppo --env CartPole-v1", "did you mean 'ppo'?"),
+        ("pppo --env CartPole-v1", "'ppo'"),
         ("absent.yaml", "cannot read absent.yaml"),
-        ("ppo --env CartPole-v1 --gama 1 2", "did you mean 'gamma'?"),
-        ("ppo --env CartPole-v1 --seed 0 --seed 1", "--seed is given twice"),
+        ("ppo --env CartPole-v1 --gama 1 2", "'gamma'"),
+        ("ppo --env CartPole-v1 --seed 0 --seed 1", "--seed "),
         ("ppo --env CartPole-v1 --jobs 0", "--jobs is '0'"),
         ("ppo --env CartPole-v1 --time_limit soon", "90s"),
-        ("ppo --env CartPole-v1 --name a/b", "'a/b', but must be"),
+        ("ppo --env CartPole-v1 --name a/b", "'a/b'"),
         ("ppo CartPole-v1", "'CartPole-v1'"),
+        ("ppo", "--env "),
+        ("ppo --envs CartPole-v1", "'--envs' .*'--env'"),
+        ("ppo --env CartPole-v1 --job 2", "'--job' .*'--jobs'"),
     ],
 )
 def test_a_line_is_refused_in_a_sentence(tmp_path, monkeypatch, capsys, line, part):
     monkeypatch.chdir(tmp_path)
     assert main(["grid", *line.split()]) == 2
     printed = capsys.readouterr().err
-    assert part in printed
+    assert re.search(part, printed)
     assert printed.startswith("jaxrl: ")
     assert printed.count("\n") == 1
     assert not list(tmp_path.iterdir())
@@ -404,7 +436,7 @@ def test_a_dry_run_shows_the_variants_and_writes_nothing(tmp_path, monkeypatch, 
     name = "ppo_envcartpole-v1_hid64-64_s0"
     assert rows[1].split() == [name, "CartPole-v1", "0", "64,64", "204800", "new"]
     assert len(rows[:-2]) == 12
-    assert "12 variants, about 0:0" in rows[-1]
+    assert re.search(r"12 .* \d:\d\d:\d\d", rows[-1])
     assert not list(tmp_path.iterdir())
 
 

@@ -9,6 +9,7 @@ import textwrap
 
 import numpy as np
 import pytest
+from fake_runs import log, write_run
 
 import jaxrl
 from jaxrl.cli.main import main
@@ -85,23 +86,22 @@ def test_every_mistake_is_reported_with_its_line(tmp_path, monkeypatch, capsys):
     assert main(["search", written(tmp_path, BAD)]) == 2
     printed = capsys.readouterr().err
     for part in (
-        "line 3: trials is 0",
-        "line 4: there is no sampler 'tpee'; did you mean 'tpe'?",
-        "line 6: gamma needs a range, as in {uniform: [0, 1]}; did you mean 'uniform'?",
-        "line 7: pi_lr needs a lower and then a higher number",
-        "line 8: lam is 2, but must be a number in [0, 1]",
-        "line 9: hidden needs a range",
-        "line 10: ppo has no setting 'gama'; did you mean 'gamma'?",
-        "line 12: storage is no URL of Optuna, as in sqlite:///",
-        "line 11: a search tries what is in space, on this machine; slurm is for",
-        "line 13: a search takes one value of seed; to try several, keep one here and",
-        "write vf_lr: {choice: [0.1, 0.2, ..]} in space",
-        "line 14: a search takes one value of vf_lr",
-        "line 18: the name is '..', but must be",
-        "on this machine; exclude is for grids",
-        "line 21: a search has no 'pruneer'; did you mean 'pruner'?",
+        r"line 3: trials .*\b0\b",
+        r"line 4: .*'tpee'.*'tpe'",
+        r"line 6: gamma .*uniform: \[0, 1\].*'uniform'",
+        r"line 7: pi_lr .*lower.*higher",
+        r"line 8: lam .*\b2\b.*\[0, 1\]",
+        r"line 9: hidden .*range",
+        r"line 10: .*'gama'.*'gamma'",
+        r"line 11: .*slurm",
+        r"line 12: storage .*sqlite:///",
+        r"line 13: .*one value.*seed",
+        r"line 14: .*vf_lr: {choice: \[0.1, 0.2, \.\.\]}.*space",
+        r"line 18: .*name.*'\.\.'",
+        r"line 19: .*exclude.*grid",
+        r"line 21: .*'pruneer'.*'pruner'",
     ):
-        assert part in printed
+        assert re.search(part, printed)
     assert printed.count("'tua'") == 1
     assert printed.count("line ") == printed.count("\n") - 1  # all but the head
     assert printed.startswith("jaxrl: ")
@@ -114,12 +114,10 @@ def test_a_grid_of_infinite_ranges_and_an_absent_package_are_reported_with_their
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert main(["search", written(tmp_path, FILE.replace("random", "grid"))]) == 2
     printed = capsys.readouterr().err
-    assert "line 11: pi_lr: the grid sampler needs a finite range" in printed
-    assert "hidden: the grid" not in printed
+    assert re.search("line 11: pi_lr.* finite", printed)
+    assert "hidden" not in printed
     assert main(["search", written(tmp_path, FILE.replace("random", "gp"))]) == 2
-    assert "line 8: the sampler gp needs a package: pip install torch" in (
-        capsys.readouterr().err
-    )
+    assert re.search("line 8: .*gp.*pip install torch", capsys.readouterr().err)
 
 
 def test_a_search_ends_with_the_best_and_a_command_and_can_go_on(
@@ -135,7 +133,7 @@ def test_a_search_ends_with_the_best_and_a_command_and_can_go_on(
     study = optuna.load_study(
         study_name="find", storage="sqlite:///runs/find/trials.db"
     )
-    assert f"the best return is {study.best_value:.1f} (mean of the last 5" in printed
+    assert f" {study.best_value:.1f} " in printed
     (best,) = overviews([f"runs/find/find_t{study.best_trial.number}"])
     assert best.last5 == pytest.approx(study.best_value)
     assert main(["search", file]) == 0
@@ -147,20 +145,21 @@ def test_a_search_ends_with_the_best_and_a_command_and_can_go_on(
     other = written(tmp_path, other.replace("1, 4", "1, 5"))
     assert main(["search", other]) == 2
     printed = capsys.readouterr().err
-    assert "holds a search with other settings: " in printed
-    assert "steps was 128 and is 64, " in printed
-    assert "lam was not set and is 0.9; choose another name" in printed
-    assert "train_pi_iters was {int: [1, 4]} and is {int: [1, 5]}, " in printed
+    assert "runs/find " in printed
+    assert re.search(r"\bsteps .*\b128\b.*\b64\b", printed)
+    assert re.search(r"\blam .*not set.*0\.9", printed)
+    assert re.search(r"train_pi_iters .*{int: \[1, 4\]}.*{int: \[1, 5\]}", printed)
+    assert "another name" in printed
 
 
 @pytest.mark.parametrize(
     ("storage", "part"),
     [
-        ("nope://x", "the storage nope://x cannot be used: "),
-        ("sqlite:////nonexist/x.db", "unable to open database file"),
-        ("mysql://me:secret@host/db", "the storage mysql://host/db cannot be used: "),
-        ("postgresql://me:p@w:secret@host/db", "postgresql://host/db cannot be used"),
-        ("postgresql://host:5x/db?password=secret", "postgresql://host:5x/db cannot"),
+        ("nope://x", "nope://x "),
+        ("sqlite:////nonexist/x.db", "unable to open"),
+        ("mysql://me:secret@host/db", "mysql://host/db "),
+        ("postgresql://me:p@w:secret@host/db", "postgresql://host/db "),
+        ("postgresql://host:5x/db?password=secret", "postgresql://host:5x/db "),
     ],
 )
 def test_a_storage_that_cannot_be_used_is_refused_in_a_line_without_its_password(
@@ -184,7 +183,7 @@ def test_ctrl_c_before_a_trial_was_finished_asks_for_the_same_command(
     monkeypatch.setattr(runner, "run", lambda *_: stopped)
     file = written(tmp_path, FILE)
     assert main(["search", file]) == 128 + signal.SIGINT
-    assert capsys.readouterr().out == "run the same command again to continue\n"
+    assert re.fullmatch(".*same command.*\n", capsys.readouterr().out)
     found = run(read(file), Options(screen=False))
     assert (found.settings, found.command) == ({}, "")
     assert found.stopped_by is signal.SIGINT
@@ -194,16 +193,18 @@ RUN = {"settings": {"epochs": 1, "steps_per_epoch": 1}}
 
 
 class Watched:
-    """Stands for a job whose returns are known."""
+    """Stands for a running job that has logged these returns."""
 
-    def __init__(self, variant, returns):
-        self.variant, self.returns = variant, returns
+    def __init__(self, variant, *returns):
+        self.variant = variant
         self.state, self.reason = "running", ""
+        if returns:
+            name, root = variant.run.exp_name, variant.path.parents[1]
+            write_run(root, name, 0, log(range(1, len(returns) + 1), returns))
 
 
 @pytest.fixture
-def spec(tmp_path, monkeypatch):
-    monkeypatch.setattr(Search, "_returns", lambda self, job: job.returns)
+def spec(tmp_path):
     ranges = {"gamma": {"uniform": [0.5, 0.9]}, "lam": {"uniform": [0.5, 0.9]}}
     spec = SearchSpec(
         name="p",
@@ -220,8 +221,8 @@ def spec(tmp_path, monkeypatch):
 
 
 def finish(search, worth):
-    job = Watched(search.next(), None)
-    job.returns = np.array([100.0, worth(job.variant.run.config)])
+    variant = search.next()
+    job = Watched(variant, 100.0, worth(variant.run.config))
     assert not search.should_stop(job)
     job.state = "finished"
     search.report(job)
@@ -231,8 +232,7 @@ def test_a_hopeless_trial_is_pruned_and_an_interrupted_one_continued(spec):
     search = Search(spec)
     for _ in range(6):
         finish(search, lambda config: 200.0)
-    bad = Watched(search.next(), np.array([1.0, 2.0]))
-    bad.variant.path.mkdir(parents=True)
+    bad = Watched(search.next(), 1.0, 2.0)
     stop = search.should_stop(bad)
     bad.state, bad.reason = stop.state, stop.reason
     assert bad.state == "pruned"
@@ -251,13 +251,13 @@ def test_a_hopeless_trial_is_pruned_and_an_interrupted_one_continued(spec):
 
 
 def test_a_trial_that_is_continued_reports_only_its_new_epochs(spec):
-    cut = Watched(Search(spec).next(), None)
+    cut = Watched(Search(spec).next())
     first = Search(spec)
-    before = Watched(first.next(), np.array([1.0, 2.0]))
+    before = Watched(first.next(), 1.0, 2.0)
     assert before.variant == cut.variant
     first.should_stop(before)
     again = Search(spec)
-    after = Watched(again.next(), np.array([1.0, 2.0, 3.0]))
+    after = Watched(again.next(), 1.0, 2.0, 3.0)
     assert after.variant == cut.variant
     assert not again.should_stop(after)  # Optuna warns of an epoch reported twice
 
@@ -320,9 +320,9 @@ def test_a_sampler_learns_from_the_trials_or_says_what_it_needs(spec, sampler):
 @pytest.mark.parametrize(
     ("given", "part"),
     [
-        ({"int": [1, 2, 3]}, "keep has 3 numbers, but int takes the lowest and"),
-        ({"uniform": ["a", 3]}, "keep needs a lower and then a higher number"),
-        ({"log_uniform": [0, 3]}, "higher number above 0"),
+        ({"int": [1, 2, 3]}, "keep .*3.*int .*lowest"),
+        ({"uniform": ["a", 3]}, "keep .*lower.*higher"),
+        ({"log_uniform": [0, 3]}, "keep .*above 0"),
     ],
 )
 def test_a_range_is_refused_with_the_rule_it_broke(given, part):
@@ -332,9 +332,9 @@ def test_a_range_is_refused_with_the_rule_it_broke(given, part):
 
 def test_no_space_is_reported_and_one_with_mistakes_is_not_taken_for_none(tmp_path):
     for text, part in (
-        ("", "no space; name settings"),
-        ("space: {}", "no space; name settings"),
-        ("space: {keep: 5}", "find.yaml: line 3: keep needs a range"),
+        ("", "no space"),
+        ("space: {}", "no space"),
+        ("space: {keep: 5}", "find.yaml: line 3: keep .*range"),
     ):
         with pytest.raises(UserError, match=part):
             read(written(tmp_path, f"algo: ppo\nenv: CartPole-v1\n{text}"))
@@ -345,8 +345,8 @@ def test_what_is_fixed_is_not_searched_and_what_is_no_setting_neither(tmp_path):
     text += "  gamma: {uniform: [0.8, 0.9]}\n  gama: {choice: [1]}\n"
     with pytest.raises(UserError) as refusal:
         read(written(tmp_path, text))
-    assert "line 5: gamma is already set on line 3" in str(refusal.value)
-    assert "line 6: ppo has no setting 'gama'; did you mean" in str(refusal.value)
+    assert re.search("line 5: gamma .*line 3", str(refusal.value))
+    assert re.search("line 6: .*'gama'.*'gamma'", str(refusal.value))
 
 
 def test_an_environment_can_be_chosen_too(tmp_path):
@@ -359,11 +359,11 @@ def test_an_environment_can_be_chosen_too(tmp_path):
 def test_what_is_wrong_is_refused_from_python_too(spec):
     for changes, part in (
         ({"sampler": "tpee"}, "did you mean 'tpe'?"),
-        ({"sampler": "grid"}, "gamma: the grid sampler"),
+        ({"sampler": "grid"}, "gamma: "),
         ({"trials": -1}, "trials is -1"),
         ({"trials": 0}, "trials is 0"),
         ({"trials": 2.5}, "trials is 2.5"),
-        ({"storage": "me:secret@host"}, "storage is no URL of Optuna"),
+        ({"storage": "me:secret@host"}, "storage is no URL"),
     ):
         with pytest.raises(UserError, match=re.escape(part)):
             run(dataclasses.replace(spec, **changes), Options())

@@ -85,7 +85,7 @@ def test_the_doctor_shows_each_check_on_a_terminal_of_60_columns(
     def broken():
         raise RuntimeError("no [red]learning " + "here " * 20)
 
-    for name in ("_versions", "_devices", "_mpi", "_rendering", "_self_test"):
+    for name in ("versions", "devices", "mpi", "rendering", "self_test"):
         monkeypatch.setattr(doctor, name, broken)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "60")

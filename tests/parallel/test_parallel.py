@@ -233,8 +233,7 @@ def test_a_killed_rank_ends_all_and_resume_is_exact(tmp_path, algo):
     code, _, err = ended(process)
     assert code not in (0, 2)
     assert time.monotonic() - since < 10
-    assert "rank 1" in err
-    assert "was killed by SIGKILL" in err
+    assert re.search("rank 1.*SIGKILL", err)
     assert none_left_behind(tmp_path / "b", 5)
     resume = [*JAXRL, "resume", str(run_of(tmp_path / "b"))]
     code, _, err = ended(start(resume, 3))

@@ -25,6 +25,7 @@ from jaxrl.parallel.watchdog import Watchdog
 from jaxrl.processes import banners, records
 from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import checkpoint, reading
+from jaxrl.runs.overview import overviews
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,7 @@ from jaxrl.runs import checkpoint, reading
         ("raises", "jaxrl: rank 1: .*a stone on the way"),
         pytest.param(
             "exits",
-            r"jaxrl: rank 1: the process was left by exit\(0\)",
+            r"jaxrl: rank 1: .*exit\(0\)",
             marks=pytest.mark.mpi,
         ),
         ("sleeps", "rank 1 .*progress.* 6 s"),
@@ -53,8 +54,12 @@ def test_one_rank_in_trouble_ends_all_and_is_named(tmp_path, trouble, message):
     assert err.count("jaxrl: ") == 1, err
     assert "\0" not in err
     assert none_left_behind(tmp_path, 5)
-    state = reading.record(run_of(tmp_path)).state
-    assert state == ("failed" if trouble == "raises" else "interrupted")
+    record = reading.record(run_of(tmp_path))
+    assert record.state == ("failed" if trouble == "raises" else "interrupted")
+    # Why is also known to who lists the run later.
+    (shown,) = overviews([str(record.path)])
+    assert shown.reason == record.status.reason
+    assert re.search(message.removeprefix("jaxrl: "), f"rank 1: {shown.reason}")
 
 
 @pytest.mark.mpi
@@ -162,7 +167,7 @@ def test_ctrl_c_while_the_ranks_start_is_named_too(tmp_path):
     process.send_signal(signal.SIGINT)
     code, _, err = ended(process)
     assert code == 128 + signal.SIGINT
-    assert re.search("rank . .* was killed by SIGINT|interrupted", err), err
+    assert re.search("rank . .*SIGINT|interrupted", err), err
     assert "SIGUSR1" not in err
     assert none_left_behind(tmp_path, 5)
 
@@ -184,7 +189,7 @@ def test_a_killed_mpirun_is_reported(tmp_path):
     os.kill(mpirun, signal.SIGKILL)
     code, _, err = ended(process)
     assert code == 128 + signal.SIGKILL
-    assert "mpirun was killed by SIGKILL" in err
+    assert re.search("mpirun .*SIGKILL", err)
     assert len(err.splitlines()) == 1
     assert not directory.exists()
     assert none_left_behind(tmp_path, 5)

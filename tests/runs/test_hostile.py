@@ -3,6 +3,7 @@
 import hashlib
 import json
 import random
+import re
 import shutil
 import string
 from pathlib import Path
@@ -15,7 +16,7 @@ from small_runs import train
 from jaxrl.algos import NAMES
 from jaxrl.cli.main import main
 from jaxrl.errors import suggestion
-from jaxrl.runs import checkpoint, spec
+from jaxrl.runs import arrays, checkpoint, spec
 from jaxrl.settings import values
 from jaxrl.training import loop
 from jaxrl.training.learner import Learner
@@ -105,19 +106,22 @@ def test_most_typos_of_one_letter_get_the_right_suggestion(
         if wrong in (*known, "env", "config", "preset", "help"):
             continue
         words = ["train", algo, "--env", "Pendulum-v1", f"--{wrong}", "1"]
-        right += f"did you mean {name!r}?" in refused(words, tmp_path, capsys)
+        right += f"mean {name!r}" in refused(words, tmp_path, capsys)
         total += 1
     assert right / total >= 0.95, right / total
 
 
+NAMED = re.compile("'(.*?)'").findall
+
+
 def test_a_suggestion_is_a_name_that_has_the_word_in_it_and_nothing_far_off():
     ppo, vpg = spec.known_settings("ppo"), spec.known_settings("vpg")
-    assert suggestion("lr", ppo) == "; did you mean 'pi_lr' or 'vf_lr'?"
-    assert suggestion("lr_decya", ppo) == "; did you mean 'lr_decay'?"
-    assert suggestion("clip", ppo) == "; did you mean 'clip_ratio'?"
+    assert NAMED(suggestion("lr", ppo)) == ["pi_lr", "vf_lr"]
+    assert NAMED(suggestion("lr_decya", ppo)) == ["lr_decay"]
+    assert NAMED(suggestion("clip", ppo)) == ["clip_ratio"]
     assert suggestion("clip_ratio", vpg) == ""
     assert suggestion("Foo-v1", ["Acrobot-v1"]) == ""
-    assert suggestion("--jbos", ["--jobs", "--out"]) == "; did you mean '--jobs'?"
+    assert NAMED(suggestion("--jbos", ["--jobs", "--out"])) == ["--jobs"]
     assert suggestion("", ppo) == suggestion("--", ppo) == ""
 
 
@@ -254,6 +258,40 @@ def test_a_strangers_checkpoint_ends_in_a_sentence(finished, tmp_path, capsys):
         assert code in (0, 2), shown.err
         assert "Traceback" not in shown.err
         shutil.rmtree(path)
+
+
+def test_damaged_arrays_with_right_checksums_end_in_a_sentence(
+    finished, tmp_path, capfd
+):
+    rng = random.Random(4)
+    for trial in range(40):  # threads of orbax printed in about half of the tries
+        path = tmp_path / str(trial)
+        shutil.copytree(finished, path)
+        for file in sorted(path.glob("checkpoints/*/arrays/**/*")):
+            if file.is_file() and ("d" in file.parts[-2:] or trial % 4 == 0):
+                data = file.read_bytes()
+                file.write_bytes(rng.choice([rng.randbytes(len(data)), data[:-9], b""]))
+        resummed(path)
+        assert main(["resume", str(path)]) == 2
+        shown = capfd.readouterr()
+        assert "damaged: its arrays cannot be read" in shown.err
+        assert len(shown.err.splitlines()) == 1, shown.err
+        shutil.rmtree(path)
+
+
+def test_a_part_of_an_array_cannot_be_larger_than_memory(tmp_path):
+    import tensorstore
+
+    places = {"places": [["float32", 0, [1]]], "content": {"array": 0}}
+    base = {"driver": "file", "path": f"{tmp_path}/"}
+    spec = {
+        "driver": "zarr",
+        "kvstore": {"driver": "ocdbt", "base": base, "path": "float32/"},
+        "metadata": {"chunks": [10**12], "dtype": "<f4", "shape": [1]},
+    }
+    tensorstore.open(spec, create=True).result()
+    with pytest.raises(arrays.Mismatch, match="bytes"):
+        arrays.load(tmp_path, places)
 
 
 def test_a_strangers_configuration_ends_in_a_sentence(

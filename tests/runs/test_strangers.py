@@ -6,17 +6,22 @@ makes a command wait or fill the memory.
 
 import base64
 import contextlib
+import hashlib
 import json
 import os
 import shutil
 import signal
+import socket
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from small_runs import SMALL_OFF, train
 
 import jaxrl
+from jaxrl import files
 from jaxrl.cli.main import main
 from jaxrl.errors import UserError
 from jaxrl.experiments import grid_file, job
@@ -292,6 +297,60 @@ def test_settings_cannot_hide_where_they_ask_to_write(
     assert {path.name for path in Path("in").iterdir()} <= {"x", "x-rerun"}
 
 
+# Hard links, and the network
+
+
+def test_an_event_file_is_a_new_one(run, outside, capsys):
+    now = int(time.time())
+    host = socket.gethostname()
+    for second in range(now, now + 60):
+        name = f"events.out.tfevents.{second}.{host}.{120:012}"
+        os.link(outside / "secret", run / "tb" / name)
+    assert ended(["resume", run, "--steps", "140"], capsys)[0] == 0
+
+
+def test_no_file_of_a_run_is_written_through_a_hard_link(run, tmp_path, capsys):
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy, copy_function=os.link)  # as `cp -al` makes a backup
+    before = tree(copy)
+    assert ended(["resume", run, "--steps", "140"], capsys)[0] == 0
+    assert tree(copy) == before
+
+
+def test_the_output_of_a_grid_is_not_written_through_a_hard_link(outside, tmp_path):
+    output = tmp_path / "x.txt"
+    os.link(outside / "secret", output)
+    with files.append_to(output) as file:
+        file.write(b"more")
+    assert output.read_text() == f"{SECRET}\nmore"
+
+
+def test_a_storage_of_trials_has_one_name(outside, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = "{name: x, algo: sac, env: Pendulum-v1, space: {lr: {uniform: [0.1, 1]}}}"
+    Path("x.yaml").write_text(text)
+    Path("runs/x").mkdir(parents=True)
+    os.link(outside / "secret", "runs/x/trials.db")
+    assert "hard link" in refused(["search", "x.yaml"], capsys)
+
+
+@pytest.mark.parametrize("words", [["resume", "--steps", "140"], ["rerun"]])
+def test_a_file_cannot_ask_to_send_data_over_the_network(
+    run, words, capsys, monkeypatch
+):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    changed_config(run, wandb=True)
+    for manifest in run.glob("checkpoints/*/manifest.json"):
+        shutil.copy(run / "config.yaml", manifest.with_name("run.yaml"))
+        total = hashlib.sha256((run / "config.yaml").read_bytes()).hexdigest()
+        sums = json.loads(manifest.read_text()) | {"run.yaml": total}
+        manifest.write_text(json.dumps(sums))
+    code, shown = ended([words[0], run, *words[1:]], capsys)
+    assert code == 0
+    assert "--wandb" in shown.out
+    assert not list(Path("in").rglob("wandb"))
+
+
 # --overwrite
 
 
@@ -439,6 +498,51 @@ def test_a_run_without_returns_does_not_hide_the_others(run, capsys):
     code, shown = ended(["plot", *COMMANDS["plot"]], capsys)
     assert code == 0
     assert "bad_s0" in shown.err
+
+
+def test_a_run_whose_steps_go_down_does_not_hide_the_others(run, capsys):
+    bad = Path(shutil.copytree(run, "in/bad/bad_s0"))
+    header, *rows = (bad / "progress.csv").read_text().splitlines(keepends=True)
+    (bad / "progress.csv").write_text("".join([header, *reversed(rows)]))
+    for command in ("plot", "report", "ls"):
+        code, shown = ended([command, *COMMANDS[command]], capsys)
+        assert code == 0
+        assert "bad_s0" in shown.err
+        assert "do not increase" in shown.err
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"weight_0": np.zeros((1,) * 32, np.float32)},
+        {"bias_1": np.zeros((2, 2), np.float32)},
+        {"bias_1": np.zeros(3, np.float32), "weight_1": np.zeros((8, 3), np.float32)},
+        {"low": np.full((1,) * 32, -2.0), "high": np.full((2,) * 5, 2.0)},
+        {"low": np.full(5, -2.0), "high": np.full(5, 2.0)},
+        {"log_std": np.zeros((1,) * 32, np.float32)},
+        {"mean": np.zeros((1,) * 32), "std": np.ones((1,) * 32)},
+        {"mean": np.zeros(3)},
+        {"noise": "x"},
+        {"clip": [1]},
+        {"discrete": {"n": 1, "start": "x"}},
+    ],
+    ids=lambda odd: "-".join(odd),
+)
+def test_a_policy_whose_arrays_do_not_fit_ends_in_a_sentence(run, odd, capsys):
+    file = run / "models/last/policy.npz"
+    with np.load(file, allow_pickle=False) as archive:
+        arrays_before = dict(archive)
+    about = json.loads(str(arrays_before["about"]))
+    changes = {k: x for k, x in odd.items() if isinstance(x, np.ndarray)}
+    about |= {k: x for k, x in odd.items() if k not in changes}
+    changed = arrays_before | changes | {"about": np.array(json.dumps(about))}
+    np.savez(file, **changed)
+    for command, words in (
+        ("eval", ["--episodes", "1"]),
+        ("video", ["-o", "x.gif", "--max_len", "2"]),
+        ("export", ["-o", "x.onnx"]),
+    ):
+        assert "policy" in refused([command, run, *words], capsys)
 
 
 def test_keyword_arguments_that_are_a_list_end_in_a_sentence(run, capsys):

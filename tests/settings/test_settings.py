@@ -163,7 +163,7 @@ def test_one_bad_value_among_several_is_refused():
 
 @pytest.mark.parametrize("config", [{"gamma": 0.5}, None, Config])
 def test_settings_of_another_class_are_refused(config):
-    with pytest.raises(TypeError, match=r"expected a test_settings\.Config, got .*"):
+    with pytest.raises(TypeError, match=r"test_settings\.Config"):
         checks.config(config, Config)
 
 

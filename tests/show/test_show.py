@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -389,7 +390,7 @@ def test_the_environment_is_the_runs_own(trained):
 
 
 def test_eval_prints_episodes_and_their_summary(trained, capsys):
-    assert main(["eval", str(trained["pole"]), "--episodes", "8"]) == 0
+    assert main(["eval", str(trained["pole"]), "--num_test_episodes", "8"]) == 0
     lines = capsys.readouterr().out.splitlines()
     returns = [float(line.split()[3]) for line in lines[:8]]
     assert lines[7].startswith("Episode 8   EpRet ")
@@ -431,7 +432,7 @@ def test_a_model_can_be_asked_for_by_its_step(trained, tmp_path, in_tmp, capsys)
     last, _ = jaxrl.load(run)
     assert (kept.layers[0][0] != last.layers[0][0]).any()  # learned in between
     np.testing.assert_array_equal(jaxrl.load(run, 64)[0](obs), kept(obs))
-    assert evaluated(capsys, run, "--episodes", 2, "--model", 128) == evaluated(
+    assert evaluated(capsys, run, "-n", 2, "--model", 128) == evaluated(
         capsys, run, "--episodes", 2
     )
     assert main(["export", str(run), "--model=64", "-o", "policy.npz"]) == 0
@@ -442,9 +443,7 @@ def test_a_model_can_be_asked_for_by_its_step(trained, tmp_path, in_tmp, capsys)
 @pytest.mark.parametrize("command", ["eval", "video", "export"])
 def test_an_unknown_step_is_answered_with_those_there_are(trained, command, capsys):
     assert main([command, str(trained["pole"]), "--model", "65"]) == 2
-    assert capsys.readouterr().err.endswith(
-        "has no model 65; it has best, last, 64, 128\n"
-    )
+    assert re.search(" 65.* best, last, 64, 128\n", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("command", ["eval", "plot", "export", "report"])

@@ -89,6 +89,26 @@ def test_resume_with_more_steps_reproduces_the_longer_run(tmp_path):
         jaxrl.resume(short.directory, 100, screen=False)
 
 
+@pytest.mark.parametrize("step", [90, 150, 200])
+def test_resume_reproduces_columns_that_appear_later(tmp_path, monkeypatch, step):
+    def late(state, step):
+        return {"z": step} if step > 60 else {}
+
+    settings = small("sac", epochs=4, out=str(tmp_path / "a"))
+    given = {"screen": False, "on_epoch": late}
+    whole = jaxrl.train("sac", "Pendulum-v1", **given, **settings)
+    monkeypatch.setattr(CheckpointWriter, "affordable", lambda *_: False)
+    at_step(monkeypatch, 220, kill)  # after rows that no checkpoint holds
+    at_step(monkeypatch, step, signalled)
+    settings["out"] = str(tmp_path / "b")
+    left = jaxrl.train("sac", "Pendulum-v1", **given, **settings)
+    with pytest.raises(Killed):
+        jaxrl.resume(left.directory, **given)
+    resumed = jaxrl.resume(left.directory, **given)
+    assert_same(resumed, whole)
+    assert [row["z"] for row in resumed.history] == [None, 120, 180, 240]
+
+
 def test_tensorboard_shows_every_epoch_once(tmp_path):
     short = train(tmp_path, "vpg", "CartPole-v1", steps=128)
     jaxrl.resume(short.directory, 256, screen=False)

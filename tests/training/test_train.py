@@ -24,11 +24,12 @@ from jaxrl.envs.gym import Environments
 from jaxrl.errors import UserError
 from jaxrl.logging.columns import CLOCKS
 from jaxrl.logging.csv_file import Csv
-from jaxrl.logging.logger import Logger
+from jaxrl.logging.logger import EpochLogger
 from jaxrl.logging.stats import Stats, merge
 from jaxrl.logging.tensorboard import TensorBoard
 from jaxrl.logging.terminal import Terminal, clock, table
 from jaxrl.policy import Policy
+from jaxrl.runs import reading
 from jaxrl.runs import spec as specs
 from jaxrl.training import acting
 from jaxrl.training.buffers import HostReplay, unpack
@@ -180,10 +181,29 @@ def test_metrics_of_on_epoch_are_logged(tmp_path):
     assert [row.get("nested/metric") for row in result.history] == [128, 256, 384]
 
 
+def test_a_metric_that_appears_later_has_its_column_from_then_on(tmp_path):
+    def late(state, step):
+        return {"b": step, "a": 1} if step > 64 else {"c": 2}
+
+    settings = SMALL_ON | {"epochs": 3, "out": str(tmp_path)}
+    result = jaxrl.train("ppo", "CartPole-v1", screen=False, on_epoch=late, **settings)
+    assert [row["b"] for row in result.history] == [None, 128, 192]
+    assert [row["c"] for row in result.history] == [2, None, None]
+    assert list(result.history[0]) == list(result.history[2])
+    assert list(result.history[0])[-3:] == ["c", "b", "a"]
+    text = (result.directory / "progress.csv").read_text()
+    rows = list(csv.DictReader(text.splitlines()))
+    assert [row["b"] for row in rows] == ["", "128", "192"]
+    read = reading.record(result.directory).progress
+    np.testing.assert_array_equal(read["b"], [np.nan, 128, 192])
+
+
 @pytest.mark.parametrize(
     ("returned", "sentence"),
     [
         ({"Epoch": 7}, "Epoch is a column"),
+        ({"AverageEpRet": 7}, "AverageEpRet is a column"),
+        ({"a\nb": 7}, "one line"),
         (3, "got 3"),
         ({"x": "abc"}, "x is 'abc'"),
     ],
@@ -381,14 +401,20 @@ def test_merged_statistics_are_those_of_the_pooled_samples():
     )
 
 
-def test_a_metric_missing_in_the_first_row_is_refused(tmp_path):
-    logger = Logger(["a"], set(), [], dict)
+def test_a_metric_missing_in_the_first_row_is_empty_there():
+    logger = EpochLogger(["a"], {"x/late"}, [], dict)
     logger.store(a=1)
     logger.dump(1)
-    logger.store(late=1)
-    with pytest.raises(ValueError, match="late"):
-        logger.dump(2)
-    logger.close()
+    logger.store(**{"x/late": [1, 3]})
+    row = logger.dump(2)
+    assert row == {
+        "a": None,
+        "x/Averagelate": 2,
+        "x/Stdlate": 1,
+        "x/Maxlate": 3,
+        "x/Minlate": 1,
+    }
+    assert logger.history[0] == dict.fromkeys(row) | {"a": 1}
 
 
 def test_the_table_is_aligned_and_the_clock_shows_hours():
@@ -516,6 +542,24 @@ def test_csv_rows_are_written_immediately(tmp_path):
     sink.close()
 
 
+def test_a_later_column_is_empty_in_earlier_rows(tmp_path):
+    file = tmp_path / "progress.csv"
+    sink = Csv(file)
+    sink.write({"a": 1.5}, 1)
+    reader = file.open()
+    sink.write({"a": 2, "x/b,c": 3}, 2)
+    sink.write({"a": None, "x/b,c": 4}, 3)
+    sink.close()
+    assert file.read_text() == 'a,"x/b,c"\n1.5,\n2,3\n,4\n'
+    assert reader.read() == "a\n1.5\n"  # it was replaced, not written over
+    reader.close()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["progress.csv"]
+    again = Csv(file)
+    again.write({"a": 5, "x/b,c": 6}, 4)
+    again.close()
+    assert file.read_text().endswith("\n5,6\n")
+
+
 def test_weights_and_biases_keeps_an_offline_run(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
     settings = small("ppo", out=tmp_path, exp_name="x", epochs=3)
@@ -526,8 +570,11 @@ def test_weights_and_biases_keeps_an_offline_run(tmp_path, monkeypatch):
     content = log.read_bytes()
     assert b"AverageEpRet" in content
     assert b"steps_per_epoch" in content
-    again = jaxrl_command("resume", tmp_path / "x" / "x_s0", "--steps", 256)
-    assert again.returncode == 0, again.stderr
+    assert "x_s0 --wandb" in done.stdout  # how to resume it
+    for words in (["--steps", 256], ["--steps", 320, "--wandb"]):
+        again = jaxrl_command("resume", tmp_path / "x" / "x_s0", *words)
+        assert again.returncode == 0, again.stderr
+        assert ("nothing is sent" in again.stdout) == ("--wandb" not in words)
     logs = (tmp_path / "x" / "x_s0" / "wandb").glob("offline-run-*/*.wandb")
     assert len({file.name for file in logs}) == 1  # the same run, as W&B sees it
 
@@ -556,23 +603,23 @@ def test_the_train_command_prints_where_results_are(tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["trian"], "jaxrl has no command 'trian'; did you mean 'train'?"),
+        (["trian"], "'train'"),
         (["train"], "vpg, trpo, ppo, ddpg, td3, sac"),
-        (["train", "sca"], "there is no algorithm 'sca'; did you mean 'sac'?"),
+        (["train", "sca"], "'sac'"),
         (["train", "sac"], "environment"),
-        (["train", "sac", "--env", "Hoper-v4"], "did you mean Hopper-v4"),
+        (["train", "sac", "--env", "Hoper-v4"], "Hopper-v4"),
         (["train", "sac", "--env", "nomodule:X-v0"], "cannot import 'nomodule'"),
         (["train", "sac", "--env", "Hopper-v2"], "Hopper-v5"),
-        (["train", "sac", "--env"], "--env needs a value"),
-        (["train", "sac", "--config"], "--config needs a value, as in --config FILE"),
+        (["train", "sac", "--env"], "--env ID"),
+        (["train", "sac", "--config"], "--config FILE"),
         (
             ["train", "sac", "--num-procs", "--env", "Pendulum-v1"],
-            "--num_procs needs a value, as in --num_procs N",
+            "--num_procs N",
         ),
-        (["train", "SAC", "--env", "Pendulum-v1"], "did you mean 'sac'?"),
+        (["train", "SAC", "--env", "Pendulum-v1"], "'sac'"),
         (
             ["train", "sac", "--env", "Pendulum-v1", "--gama", "1"],
-            "sac has no setting 'gama'; did you mean 'gamma'?",
+            "'gamma'",
         ),
         (["train", "sac", "--env", "Pendulum-v1", "--lr", "fast"], "lr is 'fast'"),
         (["train", "sac", "--env", "Pendulum-v1", "--gamma", "1.5"], "in [0, 1]"),
@@ -598,6 +645,46 @@ def test_mistakes_end_in_a_sentence_and_leave_nothing(
     error = capsys.readouterr().err
     assert sentence in error
     assert len(error.splitlines()) <= 2
+    assert not list(tmp_path.iterdir())
+
+
+BAD_CONFIG = """\
+algo: ppo
+env: CartPol-v1
+gama: 1
+gamma: 2
+preset: spinu
+keep: 3
+keep: 4
+num-envs: 0
+seed: -1
+"""
+
+
+def test_every_mistake_in_a_config_file_is_named_with_the_file_and_its_line(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    Path("run.yaml").write_text(BAD_CONFIG)
+    assert main(["train", "--config", "run.yaml", "--seed", "0"]) == 2
+    head, *lines = capsys.readouterr().err.splitlines()
+    assert "run.yaml" in head
+    expected = [(2, "CartPole-v1"), (3, "'gamma'"), (4, "gamma is 2"), (5, "'spinup'")]
+    expected += [(7, "line 6"), (8, "num_envs is 0")]  # and not the seed: a flag wins
+    assert len(lines) == len(expected)
+    for line, (number, part) in zip(lines, expected, strict=True):
+        assert f"line {number}: " in line
+        assert part in line
+    Path("run.yaml").write_text("seed: 1\nalgo: sca\n")
+    assert main(["train", "--config", "run.yaml"]) == 2
+    assert re.search("run.yaml: line 2: .*'sac'", capsys.readouterr().err)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.yaml"]
+
+
+def test_a_number_is_no_directory_for_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="out is 3"):
+        jaxrl.train("ppo", "CartPole-v1", out=3)
     assert not list(tmp_path.iterdir())
 
 
