@@ -4,6 +4,7 @@ Always the bare environment: the last observation of an episode is its own, star
 random, and the time limit is counted by the trainer, which bootstraps from it.
 """
 
+import functools
 import importlib
 import math
 import subprocess
@@ -62,7 +63,7 @@ class Functional(NamedTuple):
     def render(self, state: Any) -> np.ndarray:
         """A picture of the state."""
         params = self.env.default_params
-        canvas = self.env.render_init(params)
+        canvas = self.env.render_init(params=params)
         _, picture = self.env.render_image(state, canvas, params)
         self.env.render_close(canvas, params)
         return picture
@@ -134,8 +135,28 @@ class Mujoco(NamedTuple):
 
     def render(self, state: Any) -> np.ndarray:
         """A picture of the state, by MuJoCo's renderer."""
-        shown = getattr(state, "pipeline_state", state)
-        return np.asarray(self.env.render([shown])[0])
+        model = getattr(self.env, "mj_model", None) or self.env.sys.mj_model
+        physics = getattr(state, "pipeline_state", None)
+        physics = state.data if physics is None else physics
+        qpos, qvel = (getattr(physics, "q" + x, None) for x in ("pos", "vel"))
+        if qpos is None:
+            qpos, qvel = physics.q, physics.qd
+        return _draw(model, np.asarray(qpos), np.asarray(qvel))
+
+
+@functools.cache
+def _renderer(model: Any) -> tuple[Any, Any]:
+    mujoco = importlib.import_module("mujoco")
+    return mujoco.Renderer(model, 480, 640), mujoco.MjData(model)
+
+
+def _draw(model: Any, qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
+    mujoco = importlib.import_module("mujoco")
+    renderer, data = _renderer(model)
+    data.qpos, data.qvel = qpos, qvel
+    mujoco.mj_forward(model, data)
+    renderer.update_scene(data)
+    return renderer.render()
 
 
 def _flat(obs: Any) -> jax.Array:
