@@ -1,36 +1,49 @@
 """`jaxrl` and `python -m jaxrl`: the command, also while Python imports and exits."""
 
+import contextlib
 import os
 import signal
 import sys
 from types import FrameType
+from typing import Any
 
-_code = 128 + signal.SIGINT  # with which Ctrl-C ends the process
+# How a process ends by default; signals that are ignored stay so.
+USUAL: dict[signal.Signals, Any] = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+    signal.SIGUSR1: signal.SIG_DFL,
+}
+_code: int | None = None  # of the command, once it has ended
 
 
 def start() -> int:
     """Runs the command. Before and after it, Ctrl-C ends the process at once.
 
-    Python would answer with a traceback from whatever it imports or clears up.
+    Python would answer with a traceback from whatever it imports or clears up. So do
+    the other signals that ask to end, which would end it without a word.
     """
     global _code
-    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if usual:
-        signal.signal(signal.SIGINT, _leave)
+    usual = [one for one in USUAL if signal.getsignal(one) is USUAL[one]]
+    for one in usual:
+        signal.signal(one, _leave)
     from jaxrl.cli.main import main
     from jaxrl.processes import subprocesses
 
     subprocesses.die_with_the_runner()
-    if usual:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for one in usual:
+        signal.signal(one, USUAL[one])
     _code = main()
-    if usual:  # what the command did is done and said
-        signal.signal(signal.SIGINT, _leave)
+    for one in usual:  # what the command did is done and said
+        signal.signal(one, _leave)
     return _code
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    os._exit(_code)
+    if _code is None:
+        with contextlib.suppress(OSError):  # the terminal may be closed
+            os.write(2, f"jaxrl: stopped by {signal.Signals(number).name}\n".encode())
+    os._exit(128 + number if _code is None else _code)
 
 
 if __name__ == "__main__":

@@ -4,15 +4,17 @@ Each function imports what it needs when it is called, so that `import jaxrl` is
 """
 
 import os
+import sys
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from jaxrl.errors import about_arguments
+from jaxrl.errors import about_arguments, as_arguments
 
 if typing.TYPE_CHECKING:
     from pathlib import Path
 
     import gymnasium
+    import matplotlib.figure
 
     from jaxrl.experiments.random_search import BestSettings
     from jaxrl.experiments.search import SearchResult
@@ -29,6 +31,7 @@ def train(
     preset: str = "default",
     screen: bool = True,
     on_epoch: "OnEpoch | None" = None,
+    callbacks: Sequence[typing.Any] | None = None,
     **settings: typing.Any,
 ) -> "Result":
     """Does what `jaxrl train` does; returns the state, the rows of the log, the path.
@@ -36,13 +39,14 @@ def train(
     `jaxrl.train("sac", "Hopper-v4", steps=100_000, gamma=0.98)`: settings have the
     names of the command's flags. `on_epoch(state, step)` is called after each epoch;
     the metrics it returns, such as {"nested/metric": 1.0}, are in the epoch's row.
+    `callbacks` are objects as in `jaxrl.callbacks`.
     """
     from jaxrl.runs import spec
     from jaxrl.training import train
     from jaxrl.training.user_code import UserCode
 
     given: Mapping[str, typing.Any] = settings
-    user = UserCode(on_epoch=on_epoch)
+    user = UserCode(on_epoch=on_epoch, callbacks=callbacks)
     return train.train(spec.make(algo, env, given, preset), screen, user)
 
 
@@ -53,10 +57,13 @@ def resume(
     *,
     screen: bool = True,
     on_epoch: "OnEpoch | None" = None,
+    callbacks: Sequence[typing.Any] | None = None,
     wandb: bool = False,
 ) -> "Result":
     """Continues a run as if it had never stopped; `steps` to train longer than planned.
 
+    If the run's callbacks have a state, `callbacks` must be of the same classes in the
+    same order; [] drops them. A run that a callback has finished needs `steps`.
     Nothing is sent to Weights & Biases without `wandb`: the run may be a stranger's.
 
     XLA's last bits depend on its number of threads: start Python with the `NPROC` that
@@ -65,7 +72,8 @@ def resume(
     from jaxrl.training import train
     from jaxrl.training.user_code import UserCode
 
-    return train.resume(directory, steps, screen, UserCode(on_epoch=on_epoch), wandb)
+    user = UserCode(on_epoch=on_epoch, callbacks=callbacks)
+    return train.resume(directory, steps, screen, user, wandb)
 
 
 @about_arguments()
@@ -160,6 +168,89 @@ def load_model(
         )
     tree = trees.load(record.tree_file(name), inside=record.path)
     return tree if like is None else trees.fill(like, tree)
+
+
+def record_video(
+    policy: typing.Callable[..., typing.Any],
+    env: "gymnasium.Env | str",
+    video_path: "str | os.PathLike[str]",
+    n_episodes: int = 1,
+    seed: int = 0,
+) -> "Path":
+    """Records episodes as an .mp4 or .gif; returns its path.
+
+    `policy(obs)` gives an action. An environment that was made without render_mode
+    "rgb_array" is made again with it, if it has one; an id is enough too.
+    """
+    from pathlib import Path
+
+    from jaxrl.show import video
+
+    path = Path(os.fsdecode(_a_path(video_path, "video_path")))
+    video.record(policy, env, path, n_episodes, seed)
+    return path
+
+
+@about_arguments()
+def plot(
+    paths: typing.Any,
+    *,
+    output: "str | os.PathLike[str] | None" = None,
+    show: bool = False,
+    **options: typing.Any,
+) -> "matplotlib.figure.Figure":
+    """Draws learning curves as `jaxrl plot` does; returns matplotlib's figure.
+
+    `options` have the names of the command's flags: y, x, smooth, est, band, group,
+    count, facet, select, exclude, legend, ref, suite. With `output` it is also written
+    to a .png, .svg or .pdf.
+    """
+    from pathlib import Path
+
+    from jaxrl.runs.listing import as_paths
+    from jaxrl.show import picture
+    from jaxrl.show import plot as drawing
+    from jaxrl.show.writing import writing
+
+    chosen = picture.Options.from_python(options)
+    if output is not None:
+        output = Path(os.fsdecode(_a_path(output, "output")))
+    made = picture.picture(as_paths(paths), chosen, print, _note)
+    figure = drawing.figure(made.size, made.drawing)
+    if output is not None:
+        with writing(output, drawing.SUFFIXES) as path:
+            drawing.save(path, figure)
+    if show:
+        drawing.show(made.size, made.drawing)
+    return figure
+
+
+@about_arguments()
+def report(
+    paths: typing.Any, output: "str | os.PathLike[str]" = "report.html"
+) -> "Path":
+    """Writes one page about runs, as `jaxrl report` does; returns its path."""
+    from pathlib import Path
+
+    from jaxrl.runs.listing import as_paths
+    from jaxrl.show import report as page
+
+    path = Path(os.fsdecode(_a_path(output, "output")))
+    page.write(as_paths(paths), path, _note)
+    return path
+
+
+def _a_path(value: typing.Any, name: str) -> typing.Any:
+    from jaxrl.errors import UserError
+
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+        raise UserError(f"{name} is {value!r}, but must be the path of a file")
+    return value
+
+
+def _note(text: str) -> None:
+    """What a picture or page leaves out, as the commands say it."""
+    print(f"jaxrl: {as_arguments(text)}", file=sys.stderr)
 
 
 def evaluate_policy(

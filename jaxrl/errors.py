@@ -1,10 +1,22 @@
-"""A user's mistakes: explained in a sentence, with the nearest right word."""
+"""A user's mistakes: explained in a sentence, with the nearest right word.
+
+And a user's request to stop.
+"""
 
 import contextlib
 import difflib
 import re
+import signal
 from collections.abc import Iterable, Iterator
 from typing import Any
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal other than Ctrl-C asked the process to end."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__(number.name)
+        self.signal = number
 
 
 class UserError(ValueError):
@@ -12,7 +24,7 @@ class UserError(ValueError):
 
 
 FLAG = re.compile(r"--([a-z_]+)(?![\w=-])")
-SWITCHES = ("overwrite", "wandb")
+SWITCHES = ("overwrite", "wandb", "count", "suite", "show")
 
 
 @contextlib.contextmanager
@@ -21,7 +33,12 @@ def about_arguments() -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        raise UserError(FLAG.sub(_argument, str(error))) from error.__cause__
+        raise UserError(as_arguments(str(error))) from error.__cause__
+
+
+def as_arguments(text: str) -> str:
+    """The text with the names of arguments in the place of flags."""
+    return FLAG.sub(_argument, text)
 
 
 def _argument(flag: re.Match[str]) -> str:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import jax
 
 from jaxrl import settings
-from jaxrl.settings import Count, Size
+from jaxrl.settings import Count, Ratio, Size
 from jaxrl.spaces import Box as Box
 from jaxrl.spaces import Discrete as Discrete
 from jaxrl.spaces import EnvSpec as EnvSpec
@@ -79,7 +79,9 @@ class OffPolicy:
     update_after: Count = 1000
     """Environment steps before the first update."""
     update_every: Size = 50
-    """Environment steps between rounds of updates; a round has as many updates."""
+    """Environment steps between rounds of updates."""
+    updates_per_step: Ratio = 1.0
+    """Updates per environment step, of all processes; fractions such as 0.5 too."""
     num_test_episodes: Count = 10
     """Evaluation episodes of the greedy policy after every epoch; 0 disables."""
 

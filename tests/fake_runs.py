@@ -4,6 +4,8 @@ import csv
 
 import yaml
 
+from jaxrl.runs import reading
+
 
 def write_run(root, name, seed, columns, algo="ppo", env="Hopper-v4", **settings):
     """A run as `jaxrl train` leaves it, with the given columns."""
@@ -21,3 +23,8 @@ def write_run(root, name, seed, columns, algo="ppo", env="Hopper-v4", **settings
 
 def log(steps, returns, **others):
     return {"TotalEnvInteracts": steps, "AverageEpRet": returns, **others}
+
+
+def read_runs(*patterns):
+    """The runs that paths and globs name."""
+    return [reading.record(p) for p in reading.directories(map(str, patterns))]

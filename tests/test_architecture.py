@@ -25,6 +25,7 @@ ALLOWED = {
     "policy": {"files", "settings", "spaces"},
     "evaluation": set(),
     "processes": {"errors", "files"},
+    "callbacks": {"errors", "logging"},  # what a user may import
     "logging": {"files", "processes"},
     "parallel": {"errors", "types", "maths", "processes", "logging"},
     "runs": {
@@ -37,7 +38,7 @@ ALLOWED = {
     },
     "training": {
         *("errors", "files", "types", "checks", "maths", "algos", "envs", "policy"),
-        *("evaluation", "processes", "logging", "parallel", "runs"),
+        *("evaluation", "processes", "logging", "parallel", "runs", "callbacks"),
     },
     "experiments": {
         *("errors", "files", "yaml_lines", "settings", "sampling", "algos", "envs"),
@@ -69,14 +70,15 @@ ONLY = {
     "orbax": {"runs"},
     "tensorstore": {"runs"},
     "tensorboardX": {"logging"},
-    "matplotlib": {"show"},
+    "matplotlib": {"show", "api"},  # there for the type of a figure
+    "pandas": {"runs"},
     "imageio": {"show"},
     "imageio_ffmpeg": {"show"},
     "onnx": {"show"},
     "PIL": {"show"},
     "optuna": {"experiments"},
     "submitit": {"experiments"},
-    "argparse": {"cli"},
+    "argparse": {"cli", "runs"},  # there for a user's settings, a Namespace
     "rich": {"logging", "experiments", "cli"},
 }
 

@@ -16,7 +16,7 @@ DAMAGED = re.compile(
 
 
 def keep() -> None:
-    """Lets JAX keep them, and replaces those that are damaged."""
+    """Lets JAX cache compiled programs, and removes damaged ones."""
     import jax
 
     home = os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")

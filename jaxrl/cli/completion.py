@@ -11,7 +11,13 @@ from jaxrl.cli.main import COMMANDS
 
 BASH = """\
 _jaxrl() {{
-    local cur=${{COMP_WORDS[COMP_CWORD]}} key=${{COMP_WORDS[1]}} words=
+    local cur=${{COMP_WORDS[COMP_CWORD]}} key=${{COMP_WORDS[1]}} words= i=$COMP_CWORD
+    local flag=${{COMP_WORDS[i-1]}}
+    if [ "$key" = grid ]; then  # whose flags take several values
+        while [ "$i" -gt 2 ] && [ "${{flag#--}}" = "$flag" ]; do
+            i=$((i-1)) flag=${{COMP_WORDS[i-1]}}
+        done
+    fi
     case "$key ${{COMP_WORDS[2]}}" in
         {algorithms}) [ "$COMP_CWORD" -gt 2 ] && key="$key ${{COMP_WORDS[2]}}" ;;
     esac
@@ -19,11 +25,16 @@ _jaxrl() {{
     case "$key" in
 {cases}
     esac
+    case "$cur" in -*) flag= ;; esac
+    case "$flag" in
+{values}
+    esac
     COMPREPLY=($(compgen -W "$words" -- "$cur"))
 }}
 complete -o default -F _jaxrl jaxrl
 """
 ZSH = "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit"
+TRAIN_ONLY = ("--env", "--preset", "--config")
 
 
 class Context(NamedTuple):
@@ -31,6 +42,8 @@ class Context(NamedTuple):
 
     typed: tuple[str, ...]
     words: dict[str, str]
+    values: dict[str, list[str]]
+    """The values of flags that have a choice."""
 
 
 def main(arguments: list[str]) -> int:
@@ -44,34 +57,46 @@ def main(arguments: list[str]) -> int:
 
 
 def _contexts() -> list[Context]:
-    found = [Context((), dict(COMMANDS))]
+    found = [Context((), dict(COMMANDS), {})]
     for command in COMMANDS:
-        algorithms = command in ("train", "grid")
-        words = dict.fromkeys(NAMES, "algorithm") if algorithms else {}
-        found.append(Context((command,), words | _flags((command,))))
-        for algo in NAMES if algorithms else ():
-            found.append(Context((command, algo), _flags((command, algo))))
+        algorithms = NAMES if command in ("train", "grid") else ()
+        own = _context((command,))
+        own.words.update(dict.fromkeys(algorithms, "algorithm"))
+        found += [own, *(_context((command, algo)) for algo in algorithms)]
+        if command == "rerun":  # of any algorithm
+            for each in (_context(("train", algo)) for algo in NAMES):
+                settings = each.words.keys() - {*TRAIN_ONLY}
+                own.words.update({k: each.words[k] for k in sorted(settings)})
+                own.values.update(each.values)
     return found
 
 
-def _flags(typed: tuple[str, ...]) -> dict[str, str]:
-    """The flags in the help of a command, or of a command and an algorithm."""
-    actions = options.parser(typed[0], typed[1:])._actions
-    return {
-        option: str(action.help).replace("%%", "%")
-        for action in actions
-        if action.help != argparse.SUPPRESS
-        for option in action.option_strings
-    }
+def _context(typed: tuple[str, ...]) -> Context:
+    """Of a command, or of a command and an algorithm."""
+    made = Context(typed, {}, {})
+    for action in options.parser(typed[0], typed[1:])._actions:
+        if action.help == argparse.SUPPRESS:
+            continue
+        text = str(action.help).replace("%%", "%")
+        choice = [word for word in str(action.metavar).split("|") if word.islower()]
+        choice = choice if "|" in str(action.metavar) else []
+        made.words.update(dict.fromkeys(action.option_strings or choice, text))
+        if choice and choice != ["true", "false"]:  # a switch needs no value
+            made.values.update(dict.fromkeys(action.option_strings, choice))
+    return made
 
 
 def _bash(contexts: list[Context]) -> str:
     cases = [
-        f"        {_quoted(typed or ('jaxrl',))}) words={_quoted(words)} ;;"
-        for typed, words in contexts
+        f"        {_quoted(each.typed or ('jaxrl',))}) words={_quoted(each.words)} ;;"
+        for each in contexts
     ]
     algorithms = "|".join(_quoted(each.typed) for each in contexts if each.typed[1:])
-    return BASH.format(algorithms=algorithms, cases="\n".join(cases)).rstrip()
+    every = {flag: x for each in contexts for flag, x in each.values.items()}
+    values = [f"        {flag}) words={_quoted(x)} ;;" for flag, x in every.items()]
+    return BASH.format(
+        algorithms=algorithms, cases="\n".join(cases), values="\n".join(values)
+    ).rstrip()
 
 
 def _quoted(words: Iterable[str]) -> str:
@@ -80,12 +105,13 @@ def _quoted(words: Iterable[str]) -> str:
 
 def _fish(contexts: list[Context]) -> list[str]:
     lines = []
-    for typed, words in contexts:
+    for typed, words, values in contexts:
         tests = [f"__fish_seen_subcommand_from {word}" for word in typed]
         condition = shlex.quote("; and ".join(tests) or "__fish_use_subcommand")
         for word, text in words.items():
             name = word.lstrip("-")
             kind = ("-a", "-s", "-l")[len(word) - len(name)]
             start = f"complete -c jaxrl -n {condition} {kind} {name}"
-            lines.append(f"{start} -d {shlex.quote(text)}")
+            choice = f" -x -a {_quoted(values[word])}" if word in values else ""
+            lines.append(f"{start}{choice} -d {shlex.quote(text)}")
     return lines

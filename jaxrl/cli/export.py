@@ -4,10 +4,10 @@ import filecmp
 from pathlib import Path
 
 from jaxrl.cli import options
-from jaxrl.cli.flags import writing
 from jaxrl.errors import UserError
 from jaxrl.runs import reading
 from jaxrl.show import onnx
+from jaxrl.show.writing import writing
 
 
 def main(arguments: list[str]) -> int:

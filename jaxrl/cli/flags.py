@@ -1,15 +1,12 @@
-"""The one parser of all commands, the kinds of values, and outputs written whole."""
+"""The one parser of all commands, and the kinds of values."""
 
 import argparse
-import contextlib
 import itertools
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from jaxrl import files
 from jaxrl.errors import UserError, nearest, suggestion
 from jaxrl.runs.spec import MODELS
 from jaxrl.settings.values import KINDS
@@ -60,7 +57,7 @@ class Parser(argparse.ArgumentParser):
         raise UserError(f"'--{name}' is not an option{new or hint}")
 
     def refuse_misspelt(self, unknown: Iterable[str], options: Iterable[str]) -> None:
-        """Refuses what was meant to be one of the options, and not a setting."""
+        """Refuses misspelt options; others refuse misspelt settings."""
         for name in unknown:
             meant = nearest(f"--{name}", self._option_string_actions)
             if meant and meant[0] in [f"--{option}" for option in options]:
@@ -94,7 +91,7 @@ class Parser(argparse.ArgumentParser):
         return known, unknown
 
     def error(self, message: str) -> NoReturn:
-        """Says what argparse found in our words."""
+        """Raises with what argparse found, in the words of the other messages."""
         message = re.sub(r"(?<=^argument )\S+(?=: )", _long_name, message)
         if found := re.fullmatch(r"argument (\S+): expected .*arguments?", message):
             name = found[1]
@@ -186,25 +183,3 @@ def duration(text: str) -> float:
     if not (match := re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)):
         raise Wrong(f"is {text!r}, but must be a time such as 90s, 30m or 2h")
     return float(match[1]) * units[match[2]]
-
-
-# Outputs
-
-
-@contextlib.contextmanager
-def writing(path: Path, suffixes: tuple[str, ...]) -> Iterator[Path]:
-    """A name to write to, which becomes `path` when all went well."""
-    if path.suffix not in suffixes:
-        *most, last = suffixes
-        endings = f"{', '.join(most)} or {last}" if most else last
-        raise UserError(f"cannot write {path}; its name must end in {endings}")
-    if path.is_dir() or not path.parent.is_dir():
-        what = (
-            "it is a directory" if path.is_dir() else f"{path.parent} is no directory"
-        )
-        raise UserError(f"cannot write {path}: {what}")
-    try:
-        with files.replacing(path) as fresh:  # fails before the work is done, not after
-            yield fresh
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {files.reason(error)}") from None

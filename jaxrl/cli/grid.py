@@ -70,7 +70,7 @@ def _grid_file(
 def _describe(variants: list[Variant], jobs: int) -> int:
     """The table of a dry run."""
     keys = dict.fromkeys(key for variant in variants for key in variant.settings)
-    # Steps have a column of their own, where on-policy they are whole epochs.
+    # Steps have their own column, where on-policy they are whole epochs.
     own = [key for key in keys if key not in ("exp_name", "steps")]
     several = [key for key in own if _differs(key, variants)]
     rows = [["run", *several, "steps", "state"]]

@@ -6,7 +6,7 @@ import typing
 from pathlib import Path
 
 from jaxrl.cli import options
-from jaxrl.logging.console import STATE_STYLES, printable, terminal
+from jaxrl.logging.console import STATE_STYLES, folded, printable, terminal
 from jaxrl.runs.overview import Overview, overviews
 
 if typing.TYPE_CHECKING:
@@ -52,8 +52,10 @@ def _print_table(console: "Console", rows: list[list[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    hidden = _hidden(_widths(rows), console.width)
+    widths = _widths(rows)
+    hidden = _hidden(widths, console.width)
     shown = [i for i, head in enumerate(HEAD) if head not in hidden]
+    room = max(console.width - sum(widths[i] + GAP for i in shown[1:]), NAME) - GAP
     table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="dim")
     table.add_column(HEAD[0], overflow="fold")
     for i in shown[1:]:
@@ -61,6 +63,7 @@ def _print_table(console: "Console", rows: list[list[str]]) -> None:
         table.add_column(HEAD[i], justify=justify, no_wrap=True)
     for row in rows:
         cells = [Text(row[i]) for i in shown]
+        cells[0] = Text("\n".join(folded(row[0], room)))
         cells[1].stylize(STATE_STYLES.get(row[1], ""))
         table.add_row(*cells)
     console.print(table)

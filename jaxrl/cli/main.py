@@ -6,9 +6,9 @@ import sys
 
 from jaxrl import __version__
 from jaxrl.cli import interrupt, outcome, stdout
-from jaxrl.errors import UserError
+from jaxrl.errors import UserError, unknown
 from jaxrl.processes import ranks, threads
-from jaxrl.runs.status import Status
+from jaxrl.runs.status import REFUSED, Status
 
 COMMANDS = {
     "train": "train a policy in an environment",
@@ -16,6 +16,7 @@ COMMANDS = {
     "search": "search for good settings, each trial a run",
     "resume": "continue a run that was stopped, or train it longer",
     "rerun": "repeat a run, also with another seed or other settings",
+    "verify": "train the first epochs of a run again and compare every number",
     "eval": "evaluate a trained policy over episodes",
     "video": "record a video of a trained policy",
     "plot": "draw learning curves",
@@ -49,9 +50,10 @@ def main(argv: list[str] | None = None) -> int:
     stdout.replace_unencodable()
     with interrupt.as_exception():
         try:
-            return stdout.flushed(_main(arguments), _is_training(arguments))
-        except KeyboardInterrupt:
-            return interrupt.CODE
+            code = _main(arguments)
+            return stdout.finish(code, is_training=_is_training(arguments))
+        except KeyboardInterrupt as error:
+            return interrupt.exit_code(error)
 
 
 def _is_training(arguments: list[str]) -> bool:
@@ -60,12 +62,13 @@ def _is_training(arguments: list[str]) -> bool:
 
 def _main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
-        return stdout.printed(HELP)
+        return stdout.finish(text=HELP)
     command, *rest = arguments
     if command in ("-V", "--version"):
-        return stdout.printed(f"jaxrl {__version__}\n")
+        return stdout.finish(text=f"jaxrl {__version__}\n")
     if command not in COMMANDS:
-        return _unknown(command)
+        print(f"jaxrl: {unknown('command', command, COMMANDS)}", file=sys.stderr)
+        return REFUSED
     if {"-h", "--help"} & {*rest}:
         return _help(command, rest)
     outcome.claim()
@@ -79,7 +82,7 @@ def _help(command: str, rest: list[str]) -> int:
     """Prints the options of a command without importing what the command needs."""
     from jaxrl.cli import options
 
-    return stdout.printed(options.parser(command, rest).format_help())
+    return stdout.finish(text=options.parser(command, rest).format_help())
 
 
 def _ran(command: str, rest: list[str]) -> int:
@@ -115,7 +118,7 @@ def _sentence(command: str, error: BaseException, ended: Status) -> str:
     if isinstance(error, OSError | FloatingPointError):
         return f"failed: {ended.reason}"
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted"
+        return interrupt.message(interrupt.exit_code(error) - 128)
     one_of_several = isinstance(error, SystemExit) and ranks.size() > 1
     return ended.reason if one_of_several else ""
 
@@ -126,14 +129,3 @@ def _failed(sentence: str, code: int) -> int:
     with contextlib.suppress(OSError):  # the terminal may be closed
         print(f"jaxrl: {sentence}", file=sys.stderr)
     return code
-
-
-def _unknown(command: str) -> int:
-    import difflib
-
-    near = difflib.get_close_matches(command, COMMANDS, 1)
-    hint = (
-        f"; did you mean {near[0]!r}?" if near else f"; there is {', '.join(COMMANDS)}"
-    )
-    print(f"jaxrl has no command {command!r}{hint}", file=sys.stderr)
-    return 2

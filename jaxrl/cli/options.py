@@ -1,5 +1,6 @@
 """The options of every command; importing them does not import JAX."""
 
+import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from jaxrl.cli import flags, setting_flags
 from jaxrl.cli.flags import Parser
 from jaxrl.cli.setting_flags import DURATION, add_jobs, add_verbose
+from jaxrl.runs.spec import MODELS
 
 Adder = Callable[[Parser], Any]
 
@@ -62,9 +64,9 @@ RUN = _option("dir", metavar="DIR", help="directory of a run")
 MODEL = _option(
     "--model",
     type=flags.model,
-    metavar="MODEL",
+    metavar="|".join((*MODELS, "STEP")),
     default="last",
-    help="which of its models: last, best (highest return) or a step [last]",
+    help="which of its models; the best has the highest return [last]",
 )
 MAX_LEN = _number("maximum steps per episode", "--max_len")
 SEED = _number("seed of the episodes", "--seed", default=0)
@@ -170,6 +172,19 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
             add_verbose,
         ],
     ),
+    "verify": (
+        "DIR [--epochs K]",
+        "Trains the first epochs of a run again, elsewhere, and compares every cell of "
+        "progress.csv except the times, and the state. Exit code 0: identical; 1: "
+        "different; 2: it cannot be verified. Changes nothing in DIR. An environment "
+        "named module:ID is imported.",
+        [
+            RUN,
+            _number("--epochs", "epochs to repeat [about a minute's worth]"),
+            _option("--into", metavar="DIR", help=argparse.SUPPRESS),
+            add_verbose,
+        ],
+    ),
     "eval": (
         "DIR [--num_test_episodes N] [--stochastic] [--render] [--json] ...",
         "Plays episodes with the policy of a run, in the run's environment.",
@@ -191,7 +206,7 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
     "plot": (
         "PATH... [-y COLUMN ...] [-o FILE] [--show] ...",
         "Draws learning curves: runs of one name are averaged, with a band around "
-        "them; environments and columns have panels of their own.",
+        "them; each environment and column has its own panel.",
         [_paths("+", RUNS), _add_plot],
     ),
     "report": (

@@ -14,4 +14,4 @@ def main(arguments: list[str]) -> int:
     from jaxrl.training import train
 
     result = train.resume(record.path, given.steps, wandb=given.wandb)
-    return running.report(result, given.wandb)
+    return running.report(result, record.config["env"], given.wandb)

@@ -79,10 +79,11 @@ def cache_compilations() -> None:
     compilations.keep()
 
 
-def report(result: "Result", wandb: bool) -> int:
+def report(result: "Result", env: str, wandb: bool) -> int:
     """Prints where the run is and what to do with it; the exit code."""
     path = shlex.quote(str(result.directory))
-    again = f"  jaxrl resume {path}{' --wandb' if wandb else ''}"
+    here = _import_path(env)
+    again = f"  {here}jaxrl resume {path}{' --wandb' if wandb else ''}"
     if result.stopped_by:
         outcome.record(Status.from_signal(result.stopped_by))
         stdout.say(
@@ -94,7 +95,23 @@ def report(result: "Result", wandb: bool) -> int:
     stdout.say(
         f"\nresults in {path}",
         f"  jaxrl plot {path}",
-        f"  jaxrl eval {path}        jaxrl video {path}",
+        f"  {here}jaxrl eval {path}        {here}jaxrl video {path}",
         f"{again} --steps N        to train longer",
     )
     return 0
+
+
+def _import_path(env: str) -> str:
+    """What a command needs before it to import an environment from this directory.
+
+    `train` imports it because its flag names it. Later commands read the name in a
+    file, which may be a stranger's.
+    """
+    module = env.rpartition(":")[0].partition(".")[0]
+    if not module or not (Path(f"{module}.py").exists() or Path(module).is_dir()):
+        return ""
+    given = os.environ.get("PYTHONPATH", "")
+    if os.getcwd() in given.split(os.pathsep):
+        return ""
+    # A "." may have been set for this command only.
+    return "PYTHONPATH=. " if given in ("", ".") else "PYTHONPATH=.:$PYTHONPATH "

@@ -5,8 +5,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from jaxrl.algos import NAMES
-from jaxrl.algos.presets import PRESETS
+from jaxrl.algos import NAMES, presets
 from jaxrl.cli import flags
 from jaxrl.cli.flags import Parser
 from jaxrl.errors import UserError
@@ -14,9 +13,11 @@ from jaxrl.runs import spec
 from jaxrl.settings import values
 
 ENV = "gymnasium environment; module:ID imports the module first"
-PRESET = f"defaults to start from: default, {', '.join(PRESETS)} [default]"
+PRESETS = "|".join(("default", *presets.PRESETS))
+PRESET = "defaults to start from [default]"
 SETTINGS = "every setting of its algorithm, as in jaxrl train ALGO --help"
 HINT = "jaxrl train sac --help lists every setting of one."
+INTERNAL = ("total_updates",)  # follows from others, but may be set
 NO_SETTINGS = ("env", "preset")  # which determine a run beside its settings
 DURATION = "as in 90s, 30m or 2h"
 
@@ -47,7 +48,7 @@ def train(words: Sequence[str], config: str = "") -> Parser:
     made.add_argument("algo", nargs="?", metavar="ALGO", help="algorithm")
     add = made.add_argument
     _add(made, "env", "ID", ENV)
-    _add(made, "preset", "NAME", PRESET)
+    _add(made, "preset", PRESETS, PRESET)
     add("--config", metavar="FILE", help="settings from a YAML file; flags win")
     add_verbose(made)
     _add_settings(made, algo, flags.peek(words, "--preset"))
@@ -83,7 +84,7 @@ def grid(words: Sequence[str]) -> Parser:
     launcher = "where to run: local, or slurm as the file's `slurm:` asks [local]"
     made.add_choice("--launcher", ("local", "slurm"), launcher, "local")
     _add(made, "env", "ID", ENV, "+")
-    _add(made, "preset", "NAME", PRESET, "+")
+    _add(made, "preset", PRESETS, PRESET, "+")
     _add_settings(made, algo, several=True)
     return made
 
@@ -132,8 +133,9 @@ def _add_settings(
             known |= spec.known_settings(name, preset or "default")
     taken = {action.dest for action in made._actions}
     for name, setting in known.items():
+        visible = algo in NAMES and name not in INTERNAL
         if name not in taken:
-            _add_setting(groups[setting.owner], name, setting, several, algo in NAMES)
+            _add_setting(groups[setting.owner], name, setting, several, visible)
 
 
 def _add_setting(
@@ -150,7 +152,7 @@ def _add_setting(
 def _add(group: Any, name: str, kind: str, text: str, nargs: str | None = None) -> None:
     """A flag that is absent where it is not given; of several values, a list of lists.
 
-    One given twice can then be told from one with two values.
+    One given twice then differs from one with two values.
     """
     options: dict[str, Any] = {"metavar": kind, "help": text, "nargs": nargs}
     options |= {"const": flags.ON} if nargs == "?" else {}

@@ -18,26 +18,13 @@ def say(*lines: str) -> None:
         print(*lines, sep="\n", flush=True)
 
 
-def printed(text: str) -> int:
-    """Prints all of a command's output; the exit code."""
-    try:
-        print(text, end="", flush=True)
-    except BrokenPipeError:  # the reader has seen enough
-        discard()
-    except OSError as error:
-        discard()
-        complain(error)
-        return 1
-    return 0
-
-
-def flushed(code: int, is_training: bool = False) -> int:
-    """The exit code of a command that has ended with `code`.
+def finish(code: int = 0, text: str = "", is_training: bool = False) -> int:
+    """Prints the last of a command's output; the exit code of one that ends in `code`.
 
     Output that cannot be written is a failure, but not of a run, which is in its files.
     """
     try:
-        sys.stdout.flush()
+        print(text, end="", flush=True)
     except BrokenPipeError:  # the reader has seen enough
         discard()
     except OSError as error:
@@ -66,6 +53,6 @@ def complain(error: OSError) -> None:
 
 
 def discard() -> None:
-    """Lets what is still printed vanish, which Python would report at its exit."""
+    """Discards further output, of which Python would complain at its exit."""
     with contextlib.suppress(OSError, AttributeError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

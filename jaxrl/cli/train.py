@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     running.cache_compilations()
     from jaxrl.training import train  # after the settings proved right: it is slow
 
-    return running.report(train.train(run), run.wandb)
+    return running.report(train.train(run), run.env, run.wandb)
 
 
 def _algorithm(words: list[str], in_file: str, document: yaml_lines.Document) -> str:
@@ -74,7 +74,7 @@ def _read(path: str) -> yaml_lines.Document:
 def _check_file(
     path: str, document: yaml_lines.Document, algo: str, in_line: Mapping[str, Any]
 ) -> None:
-    """Refuses a file with mistakes, each with its line; what flags replace is none."""
+    """Refuses a file with mistakes, each with its line; flags replace its settings."""
     mistakes = Mistakes(document.lines, document.mistakes)
     for key, value in document.data.items():
         if (name := _underscored(key)) not in in_line:

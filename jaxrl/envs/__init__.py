@@ -10,7 +10,7 @@ from jaxrl.envs import gym, pool
 from jaxrl.envs.gym import Environments, spec_of
 from jaxrl.envs.pool import PREFIX, Pool
 
-__all__ = ["is_foreign", "is_mujoco", "make", "misspelt", "single", "spec_of"]
+__all__ = ["is_foreign", "is_mujoco", "make", "misspelt", "remade", "single", "spec_of"]
 
 
 def make(
@@ -32,6 +32,11 @@ def single(
 ) -> gymnasium.Env:
     """One environment for evaluation, by gymnasium also where training uses EnvPool."""
     return gym.single(env_id.removeprefix(PREFIX), max_ep_len, env_kwargs or {})
+
+
+def remade(spec: Any, env_kwargs: Mapping[str, Any]) -> gymnasium.Env:
+    """Another environment such as the one with this spec, with other arguments."""
+    return gymnasium.make(spec, disable_env_checker=True, **env_kwargs)
 
 
 def misspelt(env_id: str) -> str:

@@ -194,6 +194,6 @@ def collisions(variants: Iterable[Settings], names: Iterable[str]) -> list[str]:
             keys = " and ".join(differing)
             found[name] = (
                 f"two variants that differ in {keys} would both be named {name!r}; "
-                f"give a shorthand of its own, as in '{differing[0]}[xyz]'"
+                f"give a shorthand, as in '{differing[0]}[xyz]'"
             )
     return list(found.values())

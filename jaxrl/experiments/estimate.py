@@ -47,6 +47,8 @@ def _steps_done(variant: Variant) -> int:
     record = variant.record
     if record is None or variant.changes(record) or not record.progress:
         return 0
+    if record.state == "finished":  # also before its last step, by a callback
+        return variant.run.total_steps
     return int(min(record.progress["TotalEnvInteracts"][-1], variant.run.total_steps))
 
 

@@ -1,4 +1,4 @@
-"""A variant on its way: a process of its own, from its start to its end."""
+"""A variant and the process that runs it, from its start to its end."""
 
 import contextlib
 import dataclasses

@@ -9,7 +9,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from jaxrl.logging.console import STATE_STYLES, printable, shortened, terminal
+from jaxrl.logging.console import (
+    STATE_STYLES,
+    folded,
+    printable,
+    shortened,
+    terminal,
+)
 from jaxrl.logging.live_line import Output
 from jaxrl.logging.terminal import clock
 
@@ -109,8 +115,8 @@ class LiveTable:
         self._print(f"\n{self._name}: {', '.join([head, *counts])}, in {seconds}")
         for line in lines:
             if line.state in ENDED:
-                self._print(f"  {printable(line.name)}: {printable(line.cause)}")
-                self._print(f"    {printable(line.output)}")
+                self._print_folded(f"{line.name}: {line.cause}", "  ")
+                self._print_folded(line.output, "    ")
 
     def time_left(self, lines: Sequence[Line]) -> float:
         """Estimated seconds, if as many run at a time as now and all take as long."""
@@ -184,6 +190,14 @@ class LiveTable:
 
     def _cursor_to_top(self) -> str:
         return f"\033[{self._height}F" if self._height else ""
+
+    def _print_folded(self, text: str, indent: str) -> None:
+        """Whole where it is read by programs; on a terminal, within its width."""
+        lines = [printable(text)]
+        if self._console is not None:
+            lines = folded(lines[0], self._console.width - len(indent))
+        for line in lines:
+            self._print(indent + line)
 
     def _print(self, text: str, end: str = "\n") -> None:
         print(text, end=end, file=self._output, flush=True)

@@ -1,4 +1,4 @@
-"""Runs variants side by side, each as a process of its own.
+"""Runs variants side by side, each in its own process.
 
 The state of a variant is read from its directory, so rerunning skips finished runs,
 resumes interrupted ones and retries failed ones.

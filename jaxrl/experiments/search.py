@@ -138,7 +138,7 @@ def _study(spec: SearchSpec) -> Any:
             direction="maximize",
             load_if_exists=True,
         )
-    except Exception as error:  # each kind of database has errors of its own
+    except Exception as error:  # each kind of database has its own errors
         raise UserError(_unusable(storage, error)) from None
 
 

@@ -1,6 +1,6 @@
 """One variant on a machine of a cluster: `python -m jaxrl.experiments.slurm_task LIST`.
 
-Slurm starts this for each task of a job array. The run is a process of its own, as in
+Slurm starts this for each task of a job array. The run is a separate process, as in
 any grid, and saves when Slurm asks for the machine. Slurm requeues it then, or this
 process does where the time limit was reached, and it resumes.
 """

@@ -56,7 +56,7 @@ class Variant:
 
     @property
     def processes(self) -> int:
-        """How many learn together, each with a core of its own."""
+        """How many learn together, each on its own core."""
         return self.run.num_procs
 
     @property
@@ -110,8 +110,14 @@ class Variant:
         return reading.determining(directory.settings(self.run))
 
     def changes(self, record: reading.Record) -> list[str]:
-        """How the run that was recorded differs from this one, a setting each."""
-        return differences(reading.determining(record.config), self.determining)
+        """How the run that was recorded differs from this one, a setting each.
+
+        A run of an earlier version lacks settings that are new; it had their defaults.
+        """
+        known = spec.known_settings(self.run.algo)
+        now, before = self.determining, reading.determining(record.config)
+        new = {name: known[name].default for name in now.keys() & known.keys()}
+        return differences({k: new[k] for k in new if k not in before} | before, now)
 
     @property
     def is_finished(self) -> bool:

@@ -5,8 +5,10 @@ plain lines.
 """
 
 import os
+import re
 import sys
 import typing
+from collections.abc import Iterator
 
 if typing.TYPE_CHECKING:
     from rich.console import Console
@@ -43,3 +45,24 @@ def printable(text: str) -> str:
 def shortened(name: str, width: int) -> str:
     """The end of a name, which differs, where the beginning is often the same."""
     return name if len(name) <= width else f"…{name[1 - width :]}"
+
+
+def folded(text: str, width: int) -> list[str]:
+    """Lines of at most `width` columns, broken after a space or a part of a path."""
+    lines = [""]
+    for piece in _pieces(text, width, (" /", "_-", "")):
+        if lines[-1] and len(lines[-1] + piece.rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return [line.rstrip() for line in lines]
+
+
+def _pieces(text: str, width: int, separators: tuple[str, ...]) -> Iterator[str]:
+    """What is not broken; a piece that is too long is, at the next separators."""
+    if len(text.rstrip()) <= width:
+        yield text
+    elif ends := separators[0]:
+        for piece in re.findall(rf"[^{ends}]*[{ends}]|[^{ends}]+", text):
+            yield from _pieces(piece, width, separators[1:])
+    else:
+        yield from (text[i : i + width] for i in range(0, len(text), width))

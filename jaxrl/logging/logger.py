@@ -84,15 +84,28 @@ class EpochLogger:
         """Writes the row of this epoch, with None where nothing was stored."""
         merged, self._stats = self._reduce_stats(self._stats), {}
         self._add_names([name for name in merged if name not in self.names])
+        row = self._row(self.names, merged)
+        self.sinks.write(row, step)
+        self.history.append(row)
+        return row
+
+    def preview(self) -> Row:
+        """The row of this epoch so far, which is not written.
+
+        Of a user's metrics, it has those that are stored already.
+        """
+        merged = self._reduce_stats(self._stats)
+        known = [x for x in self.names if x in self._reserved or x in merged]
+        return self._row([*known, *(x for x in merged if x not in known)], merged)
+
+    def _row(self, names: list[str], merged: Mapping[str, Stats]) -> Row:
         row: Row = {}
-        for name in self.names:
+        for name in names:
             stats = merged.get(name, Stats())
             values = (stats.mean, stats.n and stats.std, stats.max, stats.min)
             columns = columns_of(name, name in self._spread)
             for column, value in zip(columns, values, strict=False):
                 row[column] = value if stats.n else None
-        self.sinks.write(row, step)
-        self.history.append(row)
         return row
 
     def _add_names(self, names: list[str]) -> None:

@@ -21,7 +21,7 @@ from jaxrl.logging.columns import Row
 
 
 class TensorBoard:
-    """An event file of its own for each start; `step` is where the run starts.
+    """A new event file for each start; `step` is where the run starts.
 
     TensorBoard then hides later steps of earlier files.
     """

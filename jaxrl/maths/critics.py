@@ -16,7 +16,7 @@ def init_with_actor(
 ) -> tuple[Params, tuple[Params, ...]]:
     """Parameters of an actor that returns a `kind`, and of `size` critics.
 
-    Each critic has parameters of its own: on CPU that is faster than one batched net.
+    Each critic has its own parameters: on CPU that is faster than one batched net.
     """
     actor_key, *critic_keys = jax.random.split(key, size + 1)
     actor = nets.init_actor(networks.actor, actor_key, spec, kind)

@@ -21,7 +21,7 @@ Learn = Callable[..., Any]  # (state, batch, pmean=...) -> (state, metrics)
 
 
 def set_up(count: int) -> None:
-    """Asks JAX for so many CPU devices, if it has not started yet."""
+    """Asks JAX for `count` CPU devices, if it has not started yet."""
     if count > 1:
         with contextlib.suppress(RuntimeError):  # JAX has started already
             jax.config.update("jax_num_cpu_devices", count)

@@ -1,4 +1,4 @@
-"""Ends all ranks when one is dead or hangs, for which the others would wait for ever.
+"""Ends all ranks when one is dead or hangs, because the others would wait for it.
 
 - Liveness: a rank whose process is gone ends all within seconds. The launcher usually
   sees to that; ranks of the same machine also watch each other's processes, because

@@ -10,7 +10,7 @@ THREADS = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 
 def environment(threads: int) -> dict[str, str]:
-    """The environment variables that give a new process so many threads."""
+    """The environment variables that set the number of threads of a new process."""
     return dict.fromkeys(THREADS, str(threads))
 
 

@@ -85,7 +85,7 @@ def from_bytes(data: bytes) -> Any:
 def save(path: Path, content: Any) -> dict[str, Any]:
     """Saves the arrays in `content` by orbax; returns the rest for `load`.
 
-    One vector per dtype, because orbax needs its time for every array.
+    One vector per dtype, because orbax takes some time for every array.
     """
     import orbax.checkpoint as ocp  # slow, and not needed before the first save
 

@@ -196,7 +196,7 @@ def broadcast(found: tuple[Saved | None, list[str]]) -> tuple[Saved | None, list
     others = saved.content.get("ranks") if saved else None
     if saved and (not isinstance(others, list) or len(others) + 1 != mpi.size()):
         raise UserError(
-            f"there are {mpi.size()} processes, but the run was not of so many; jaxrl "
+            f"there are {mpi.size()} processes, but the run had another number; jaxrl "
             "resume without mpirun starts as many as it needs"
         )
     shape = None if rows is None else [len(rows), *rows.shape[2:]]

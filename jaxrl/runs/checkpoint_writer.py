@@ -1,4 +1,4 @@
-"""Writes checkpoints in a thread of their own, and removes old ones."""
+"""Writes checkpoints in a separate thread, and removes old ones."""
 
 import concurrent.futures
 import json

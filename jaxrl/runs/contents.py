@@ -140,7 +140,7 @@ def refuse_links(path: Path) -> None:
     for name, inside in WRITTEN.items():
         place = path / name
         _refuse(place, stat.S_ISDIR if inside else stat.S_ISREG)
-        # Weights & Biases has links of its own, and writes through none.
+        # Weights & Biases makes links, and writes through none.
         if inside and place.is_dir() and name != "wandb":
             for entry in place.iterdir():
                 _refuse(entry, lambda mode: stat.S_ISREG(mode) or stat.S_ISDIR(mode))

@@ -28,6 +28,9 @@ from jaxrl.yaml_lines import parsed
 
 PACKAGES = ("jaxrl", "jax", "jaxlib", "flax", "optax", "gymnasium", "mujoco", "numpy")
 
+STOPS = ("stop_return", "stop_without_improvement")
+"""Settings that can finish a run before its last step."""
+
 
 def run_path(run: Run) -> Path:
     return Path(run.out) / run.exp_name / f"{run.exp_name}_s{run.seed}"
@@ -100,7 +103,9 @@ def same_settings(one: str, two: str) -> bool:
         ends = [determining(config) | {"steps": 0} for config in both]
     except (ValueError, KeyError, TypeError, AttributeError):
         return False
-    return ends[0] == ends[1]
+    # A later version has more settings, whose defaults are what there was before.
+    common = ends[0].keys() & ends[1].keys()
+    return all(ends[0][name] == ends[1][name] for name in common)
 
 
 def config_text(path: Path) -> str:
@@ -145,25 +150,44 @@ def notes_on_wandb(text: str, wandb: bool) -> list[str]:
     return ["config.yaml asks for Weights & Biases; nothing is sent without --wandb"]
 
 
-def with_total_steps(run: Run, steps: int) -> Run:
-    """The run made longer; a decay over the whole run is stretched with it."""
+def with_total_steps(run: Run, steps: int, stopped_by: str = "") -> Run:
+    """The run made longer; a decay over the whole run is stretched with it.
+
+    If one of its settings stopped it, that setting has its default from here on.
+    """
     given = settings(run)
     own = {name: given[name] for name in OWN if name in given} | given["settings"]
     if own.get("total_updates") == run.total_steps / run.data.steps_per_epoch:
         del own["total_updates"]
+    if stopped_by in STOPS:
+        own.pop(stopped_by)
     return make(run.algo, run.env, own | {"steps": steps})
 
 
-def extended_steps(run: Run, config: str) -> int | None:
+def extended_steps(run: Run, config: str, stopped_by: str = "") -> int | None:
     """The steps in a config.yaml that describes this run made longer, or None."""
     try:
         now = read(config)
     except UserError:
         return None
-    if now.steps <= run.total_steps:
+    if not now.steps or settings(now) == settings(run):
         return None
-    same = settings(with_total_steps(run, now.steps)) == settings(now)
-    return now.steps if same else None
+    if now.steps <= run.total_steps and not stopped_by:
+        return None
+    longer = with_total_steps(run, now.steps, stopped_by)
+    return now.steps if settings(longer) == settings(now) else None
+
+
+def extensions(config: str, step: int, run: Run) -> dict[str, Any]:
+    """For config.yaml: when the run was made longer, and its total steps before.
+
+    `config` is that of the checkpoint at `step`, from which `run` continues.
+    """
+    known = parsed(config).get("extended") or []
+    before = read(config).total_steps
+    if before != run.total_steps:
+        known = [*known, {"step": step, "total_steps": before}]
+    return {"extended": known} if known else {}
 
 
 def config_yaml(described: dict[str, Any]) -> str:

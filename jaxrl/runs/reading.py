@@ -8,6 +8,7 @@ import fcntl
 import functools
 import glob
 import json
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -37,6 +38,8 @@ MANIFEST = "manifest.json"  # of a checkpoint, written last
 OWN_LOOP = {"exp_name": str, "seed": int}
 NEEDED = {"algo": str, "env": str, **OWN_LOOP, "max_ep_len": int}
 """What every config.yaml has; that of a user's own loop, less."""
+LATER = {"num_procs": 1, "stop_return": math.inf, "stop_without_improvement": 0}
+"""Settings of a run, with their defaults, on which its results depend too."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +107,10 @@ class Record:
         """Whether all steps are saved."""
         if known and known.state == "finished" and known.step >= self.total_steps:
             return True
+        # A callback finished it, and it was not made longer since.
+        same_end = known is not None and known.total_steps == self.total_steps
+        if known and known.state == "finished" and known.stopped_by and same_end:
+            return True
         # It may have been killed before it wrote so. The rows in its own progress.csv
         # may be newer than the last checkpoint, and are then repeated.
         checkpoints = self.path / "checkpoints"
@@ -125,6 +132,11 @@ class Record:
             raise UserError(str(error)) from None
         except OSError as error:
             raise UserError(f"cannot read {path}: {files.reason(error)}") from None
+
+    @property
+    def model_steps(self) -> list[int]:
+        """The steps of its models, in order."""
+        return [name for name in self._models() if isinstance(name, int)]
 
     def _model(self, model: str | int) -> Path:
         """Its directory."""
@@ -171,7 +183,9 @@ def determining(config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings in a config.yaml on which a run's results depend."""
     own = ("algo", "env", "seed", "steps", "env_kwargs")
     known = {name: config.get(name) for name in own}
-    return known | {"num_procs": config.get("num_procs", 1)} | config["settings"]
+    # Runs of earlier versions lack some.
+    known |= {name: config.get(name, usual) for name, usual in LATER.items()}
+    return known | config["settings"]
 
 
 def returns(progress: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -244,11 +258,6 @@ def _missing(config: Any) -> list[str]:
         for name, kind in needed.items()
         if type(known.get(name)) is not kind or known[name] == ""
     ]
-
-
-def find(patterns: Iterable[str]) -> list[Record]:
-    """The runs at or under the directories that paths and globs name, each once."""
-    return [record(path) for path in directories(patterns)]
 
 
 def readable(paths: Iterable[Path]) -> tuple[list[Record], dict[Path, str]]:

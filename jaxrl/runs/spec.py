@@ -8,6 +8,7 @@ reports all mistakes at once. Nothing here imports JAX before a run is made.
 import copy
 import dataclasses
 import functools
+import math
 import re
 import typing
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from typing import Any, Literal
 from jaxrl import algos
 from jaxrl.algos import presets
 from jaxrl.errors import UserError, suggestion
-from jaxrl.settings import Auto, Count, Size
+from jaxrl.settings import Auto, Count, Real, Size
 from jaxrl.settings.fields import Field, call, fields
 from jaxrl.settings.values import broken_rule, converted, plain
 
@@ -55,6 +56,10 @@ class Run:
     """Number of checkpoints kept, the newest ones."""
     keep_models: Count = 20
     """Number of models kept by their step, evenly spread over the run."""
+    stop_return: Real = math.inf
+    """Finish when an epoch's mean return, of test episodes if any, is at least this."""
+    stop_without_improvement: Count = 0
+    """Finish after N epochs without a higher mean return; 0: never."""
     video_every: Count = 0
     """Record a video every N epochs (0: never); training pauses meanwhile."""
     overwrite: bool = False
@@ -97,7 +102,7 @@ class Setting(typing.NamedTuple):
 
 
 def total_steps(steps: int, steps_per_epoch: int, epochs: int, on_policy: bool) -> int:
-    """Of a run with these settings: `steps`, or else so many epochs.
+    """Of a run with these settings: `steps`, or else `epochs` epochs.
 
     An on-policy run learns from whole epochs, so it fills its last one.
     """

@@ -19,13 +19,14 @@ from types import TracebackType
 from typing import Any, Literal, Self, get_args
 
 from jaxrl import files
-from jaxrl.errors import UserError
+from jaxrl.errors import Stopped, UserError
 from jaxrl.processes.signals import signal_name
 
 FILE = "status.json"
 REFUSED = 2  # exit code: the user must change something
 FAILED = 1  # exit code: something went wrong
 LONGEST = 100_000  # bytes of a status that is read
+TEXTS = ("reason", "signal", "stopped_by", "host")
 State = Literal["running", "finished", "failed", "pruned", "interrupted"]
 
 
@@ -38,6 +39,8 @@ class Status:
     """Why it ended early, in words for people."""
     signal: str = ""
     """Name of the signal that ended it."""
+    stopped_by: str = ""
+    """The callback or setting that finished it before its last step."""
     exit_code: int | None = None
     step: int = 0
     """Environment steps taken when this was written."""
@@ -52,6 +55,8 @@ class Status:
     @classmethod
     def from_error(cls, error: BaseException) -> Self:
         """Of a process or a run that an error ends."""
+        if isinstance(error, Stopped):
+            return cls.from_signal(error.signal)
         if isinstance(error, KeyboardInterrupt):
             return cls.from_signal(SIGINT)
         if isinstance(error, SystemExit):
@@ -137,7 +142,7 @@ def _is_sound(given: dict[str, Any]) -> bool:
     """Whether the values are of the right kind; a stranger may have written them."""
     if given.get("state") not in get_args(State):
         return False
-    texts = [given.get(name, "") for name in ("reason", "signal", "host")]
+    texts = [given.get(name, "") for name in TEXTS]
     counts = [given.get(name, 0) for name in ("step", "total_steps", "attempt", "pid")]
     code, written = given.get("exit_code"), given.get("time", 0.0)
     return (

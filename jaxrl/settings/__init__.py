@@ -32,6 +32,8 @@ class Range:
     closed: tuple[bool, bool] = (True, True)
     auto: bool = False
     """Whether 0 may be written as auto."""
+    static: bool = False
+    """Whether a real number decides shapes, so that it cannot be traced."""
 
     def holds(self, value: Any) -> bool:
         """Whether the number is in the range; NaN is in none."""
@@ -47,12 +49,14 @@ class Range:
 Fraction = Annotated[float, Range(0, 1)]
 Positive = Annotated[float, Range(0, math.inf, (False, False))]
 NonNegative = Annotated[float, Range(0, math.inf, (True, False))]
+Real = Annotated[float, Range()]  # also infinite
 Limit = Annotated[float, Range(0, math.inf, (False, True))]  # inf disables it
 MOST = 10**15  # larger counts are not exact as real numbers
 Count = Annotated[int, Range(0, MOST)]
 Size = Annotated[int, Range(1, MOST)]
 Auto = Annotated[int, Range(0, 4096, auto=True)]
 Ensemble = Annotated[int, Range(2, MOST)]
+Ratio = Annotated[float, Range(1e-6, 1000, static=True)]
 Widths = tuple[Annotated[int, Range(1, 32_768)], ...]
 Activation = Literal["tanh", "relu", "elu", "gelu", "silu"]
 Initializer = Literal["orthogonal", "uniform"]
@@ -64,8 +68,16 @@ def pytree(cls: type[T]) -> type[T]:
     import jax
 
     cls = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
-    hints = typing.get_type_hints(cls)
-    real = [name for name, hint in hints.items() if hint is float]
+    hints = typing.get_type_hints(cls, include_extras=True)
+    real = [name for name, hint in hints.items() if _is_real(hint)]
     static = [name for name in hints if name not in real]
     jax.tree_util.register_dataclass(cls, data_fields=real, meta_fields=static)
     return cls
+
+
+def _is_real(hint: Any) -> bool:
+    """Whether it is a number that may be traced."""
+    if typing.get_origin(hint) is Annotated:
+        kind, range_ = typing.get_args(hint)
+        return kind is float and not range_.static
+    return hint is float

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def checked(config: T, cls: type[T]) -> T:
-    """`config` with its ranges checked and its leaves as arrays of their own.
+    """`config` with its ranges checked and its leaves as new arrays.
 
     All mistakes are reported at once. Values under a trace (a `vmap` over settings)
     have no value yet and pass.

@@ -51,13 +51,21 @@ Drawing = Callable[[Any], None]  # onto a figure
 Styles = dict[str, tuple[str, str]]  # colour and dash by label
 
 
-def save(path: Path, size: Size, drawing: Drawing) -> None:
-    """Writes the picture in the format of the suffix."""
+def figure(size: Size, drawing: Drawing) -> Any:
+    """A figure of matplotlib, which no window shows."""
     import matplotlib.figure
 
     with matplotlib.rc_context(STYLE):
-        figure = matplotlib.figure.Figure(size, layout="constrained")
-        drawing(figure)
+        made = matplotlib.figure.Figure(size, layout="constrained")
+        drawing(made)
+    return made
+
+
+def save(path: Path, figure: Any) -> None:
+    """Writes a figure in the format of the suffix."""
+    import matplotlib
+
+    with matplotlib.rc_context(STYLE):
         figure.savefig(path, dpi=160)
 
 

@@ -7,7 +7,7 @@ import math
 import mimetypes
 import os
 import urllib.parse
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,8 +18,9 @@ from jaxrl.errors import UserError
 from jaxrl.runs import failures, reading
 from jaxrl.runs.overview import glance
 from jaxrl.runs.reading import Record
-from jaxrl.show import plot, selection
+from jaxrl.show import page, plot, selection
 from jaxrl.show.packing import PackedCurves, UniqueList
+from jaxrl.show.writing import writing
 
 SUFFIXES = (".mp4", ".webm", ".gif")
 MAX_EMBEDDED = 1_000_000  # bytes of videos inside the page; more are linked
@@ -42,6 +43,17 @@ class ReportRuns(NamedTuple):
     runs: list[Record]
     damaged: list[FailedRun]
     failed_to_start: list[FailedRun]
+
+
+def write(patterns: Sequence[str], output: Path, note: Callable[[str], None]) -> int:
+    """Writes the page of the runs at or under the paths; returns their number."""
+    found = collect_runs(patterns)
+    with writing(output, (".html",)) as path:
+        content = page_data(found, output.absolute().parent)
+        path.write_text(page.render(content), "utf-8", errors="replace")
+    for run in found.damaged:
+        note(f"{run.cause}; listed as not finished")
+    return len(content["runs"])
 
 
 def collect_runs(patterns: Sequence[str]) -> ReportRuns:

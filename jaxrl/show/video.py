@@ -12,12 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from jaxrl import envs
+from jaxrl import envs, files
 from jaxrl.errors import UserError
 from jaxrl.evaluation import Act, EpisodeStep, play
+from jaxrl.runs import reading, status
 from jaxrl.show import agent
+from jaxrl.show.mp4 import Mp4Writer
+from jaxrl.show.writing import writing
 
 SUFFIXES = (".mp4", ".gif")
+MAX_STEPS = 1000  # of an episode in an environment that is given by its id
 MAX_FPS = {".mp4": 60, ".gif": 25}  # pictures a second that players show
 
 LIBRARIES = ("egl", "osmesa")  # OpenGL without a display, the faster one first
@@ -111,12 +115,74 @@ def record_video(path: Path, act: Act, env: Any, episodes: int, seed: int) -> in
     return count
 
 
+def record(policy: Act, env: Any, path: Path, episodes: int, seed: int) -> None:
+    """Records a policy in an environment, or in the one with this id."""
+    if not callable(policy):
+        raise UserError(
+            f"policy is {policy!r:.80}, but must be a function of an observation that "
+            "gives an action, as jaxrl.load returns it"
+        )
+    if type(episodes) is not int or episodes < 1:
+        raise UserError(f"n_episodes is {episodes!r}, but must be 1 or more")
+    drawn, is_ours = _drawable(env)
+
+    def act(obs: np.ndarray) -> Any:
+        action = policy(obs)  # gymnasium takes no arrays of JAX
+        return np.asarray(action) if hasattr(action, "__array__") else action
+
+    try:
+        with writing(path, SUFFIXES) as fresh:
+            record_video(fresh, act, drawn, episodes, seed)
+    finally:
+        if is_ours:
+            drawn.close()
+
+
+def _drawable(env: Any) -> tuple[Any, bool]:
+    """An environment that draws pictures, and whether it was made here."""
+    if isinstance(env, str):
+        env = agent.environment(env, MAX_STEPS, {})
+        env.close()
+    if not all(hasattr(env, name) for name in ("reset", "step", "render")):
+        raise UserError(
+            f"env is {env!r:.80}, but must be a gymnasium environment or its id"
+        )
+    mode = getattr(env, "render_mode", None)
+    if mode == "rgb_array":
+        return env, False
+    modes = (getattr(env, "metadata", None) or {}).get("render_modes", [])
+    spec = getattr(env, "spec", None)
+    if "rgb_array" in modes and spec is not None:
+        return envs.remade(spec, render_kwargs(spec.id)), True
+    known = f"its render modes are {', '.join(modes)}" if modes else "it has no"
+    raise UserError(
+        f"the environment cannot be drawn: {known} render mode; it needs "
+        "render_mode='rgb_array', as in gymnasium.make(id, render_mode='rgb_array')"
+    )
+
+
 def _writer(path: Path, fps: float) -> Any:
+    if path.suffix == ".mp4":
+        return Mp4Writer(path, fps)
     import imageio.v2 as imageio
 
-    if path.suffix == ".gif":
-        return imageio.get_writer(path, duration=1000 / fps, loop=0)
-    return imageio.get_writer(path, fps=fps, codec="libx264", macro_block_size=2)
+    return imageio.get_writer(path, duration=1000 / fps, loop=0)
+
+
+def record_run(
+    path: Path,
+    run: reading.Record,
+    model: str | int,
+    max_len: int | None = None,
+    episodes: int = 1,
+    seed: int = 0,
+) -> int:
+    """Writes a video of a run's policy; returns its number of frames."""
+    drawing = render_kwargs(run.config["env"])
+    policy, env = agent.load(run.path, model, max_len, **drawing)
+    count = record_video(path, policy, env, episodes, seed)
+    env.close()
+    return count
 
 
 def check_recording(env_id: str, env_kwargs: Mapping[str, Any]) -> None:
@@ -143,16 +209,19 @@ def preview(path: Path) -> bytes:
 
 
 def main(words: list[str]) -> int:
-    """For a run that records videos, which leaves this to a process of its own."""
+    """For a run that records videos in a subprocess; prints why it failed, as JSON."""
     try:
         match words:
             case ["check", env_id, env_kwargs]:
                 check_recording(env_id, json.loads(env_kwargs))
+            case ["record", run, step, path]:
+                with files.replacing(Path(path)) as fresh:
+                    record_run(fresh, reading.record(run), int(step))
             case ["preview", path]:
                 sys.stdout.buffer.write(preview(Path(path)))
-    except UserError as error:
-        print(error, file=sys.stderr)
-        return 2
+    except Exception as error:  # from any drawing library
+        print(json.dumps({"reason": status.describe(error)}))
+        return 1
     return 0
 
 

@@ -10,7 +10,7 @@ from jaxrl.maths import nets, normalize
 from jaxrl.policy import Policy
 from jaxrl.types import Algorithm
 
-# Up to so many observations at once NumPy is quicker than a jitted call.
+# Most observations at once for which NumPy is quicker than a jitted call.
 FEW = 8
 
 HEADS: dict[type, tuple[str, str]] = {

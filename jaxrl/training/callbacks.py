@@ -1,5 +1,6 @@
 """What is called at the end of an epoch: video recording."""
 
+import contextlib
 import json
 import os
 import signal
@@ -31,7 +32,7 @@ Callback = Callable[[EpochEnd], None]
 
 
 class RecordVideo:
-    """Records a video every `video_every` epochs, by `jaxrl video` in a subprocess.
+    """Records a video every `video_every` epochs, in a subprocess.
 
     So drawing cannot change the run: not its random numbers nor its memory, and it
     cannot crash it.
@@ -42,9 +43,9 @@ class RecordVideo:
 
     def check(self) -> None:
         """Raises, before the run starts, if no video can be recorded here."""
-        words = ["-m", "jaxrl.show.video", "check", self._run.env]
+        words = ["check", self._run.env, json.dumps(self._run.env_kwargs)]
         try:
-            _run_python([*words, json.dumps(self._run.env_kwargs)], StopRequest())
+            _run_recorder(words, StopRequest())
         except UserError as error:
             raise UserError(f"--video_every cannot record here: {error}") from None
 
@@ -63,46 +64,47 @@ class RecordVideo:
     def _record(self, video: Path, end: EpochEnd) -> bytes:
         """Records the model of this step; a small GIF, empty if a signal came first."""
         video.parent.mkdir(exist_ok=True)
-        words = ["-m", "jaxrl", "video", str(self._path)]
-        words += ["--model", str(end.step), "-o", str(video)]
-        _run_python(words, end.stop)
+        _run_recorder(["record", str(self._path), str(end.step), str(video)], end.stop)
         if not video.exists():
             return b""
         # A second, which a signal waits for: nobody would make the preview later.
-        words = ["-m", "jaxrl.show.video", "preview", str(video)]
-        return _run_python(words, StopRequest())
+        return _run_recorder(["preview", str(video)], StopRequest())
 
 
-def _run_python(words: list[str], stop: StopRequest) -> bytes:
+def _run_recorder(words: list[str], stop: StopRequest) -> bytes:
     """What it prints; a signal ends it early, its failure raises with the reason."""
     with subprocess.Popen(
-        [sys.executable, "-P", *words],
+        [sys.executable, "-P", "-m", "jaxrl.show.video", *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         # It finds the modules that this process finds, and no others.
         env=ranks.environment_without_ranks()
         | {"PYTHONPATH": os.pathsep.join(sys.path)},
         process_group=0,  # so that Ctrl-C comes from us, and once
     ) as process:
         try:
-            printed, errors = _communicate(process, stop)
+            printed = _communicate(process, stop)
         finally:
             process.kill()  # if we were interrupted
     if process.returncode and not stop.signal:
-        reason = errors.decode(errors="replace").strip().rpartition("\n")[2]
-        raise UserError(
-            reason.removeprefix("jaxrl: ") or f"exit code {process.returncode}"
-        )
+        raise UserError(_reason(printed) or f"exit code {process.returncode}")
     return b"" if process.returncode else printed
 
 
-def _communicate(process: subprocess.Popen, stop: StopRequest) -> tuple[bytes, bytes]:
+def _reason(printed: bytes) -> str:
+    """What the last line of the output holds as data; drawing may print before it."""
+    with contextlib.suppress(ValueError, IndexError, KeyError, TypeError):
+        return str(json.loads(printed.splitlines()[-1])["reason"])
+    return ""
+
+
+def _communicate(process: subprocess.Popen, stop: StopRequest) -> bytes:
     """What it prints until its end; a signal to us interrupts it."""
     interrupted = False
     while True:
         try:
-            return process.communicate(timeout=0.1)
+            return process.communicate(timeout=0.1)[0]
         except subprocess.TimeoutExpired:
             if stop.signal and not interrupted:
                 process.send_signal(signal.SIGINT)

@@ -8,6 +8,7 @@ how many rounds a call makes is an argument of the program, so it changes no bit
 """
 
 import dataclasses
+import fractions
 import math
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from jaxrl.envs.jax_batch import EnvBatch
 from jaxrl.maths import summary
 from jaxrl.maths.replay import DeviceReplay
 from jaxrl.maths.summary import Summary
+from jaxrl.training.share import exact_ratio
 from jaxrl.types import (
     Algorithm,
     Metrics,
@@ -55,6 +57,8 @@ class Carry(NamedTuple):
     row: Row
     finite: jax.Array
     """Whether all observations, rewards and parameters so far are."""
+    part: jax.Array
+    """Of an update, in units of the denominator of `Program.updates`."""
 
 
 class Program(NamedTuple):
@@ -68,6 +72,12 @@ class Program(NamedTuple):
     @property
     def limit(self) -> int:
         return jax_batch.time_limit(self.env, self.data.max_ep_len)
+
+    @property
+    def updates(self) -> fractions.Fraction:
+        """Off-policy, in a round on average: whole ones are made, the rest is kept."""
+        data: Any = self.data
+        return data.update_every * exact_ratio(data.updates_per_step)
 
     @property
     def rounds(self) -> int:
@@ -129,7 +139,7 @@ def begin(key: jax.Array, program: Program, config: Any, networks: Any = None) -
     envs = jax_batch.reset(env, data.num_envs, reset_key)
     buffer = _empty_buffer(program, state, envs)
     zero, true = jnp.zeros((), int), jnp.array(True)
-    carry = Carry(state, envs, buffer, zero, run_key, {}, true)
+    carry = Carry(state, envs, buffer, zero, run_key, {}, true, zero)
     names = ["EpRet", "EpLen", *metric_shapes(carry, program)]
     return carry._replace(row={name: Summary.empty() for name in names})
 
@@ -208,7 +218,7 @@ def _update_on_policy(carry: Carry, program: Program) -> Carry:
 
 
 def _collect_and_update(carry: Carry, program: Program) -> Carry:
-    """`update_every` steps into the replay buffer, then as many updates."""
+    """`update_every` steps into the replay buffer, then `updates_per_step` for each."""
     data: Any = program.data
     steps = data.update_every // data.num_envs
     key, collect_key, batch_key = jax.random.split(carry.key, 3)
@@ -221,8 +231,11 @@ def _collect_and_update(carry: Carry, program: Program) -> Carry:
     carry, rollout = jax.lax.scan(step, carry._replace(key=key), keys)
     carry = carry._replace(buffer=carry.buffer.insert(rollout))
     ready = carry.env_steps >= data.update_after
-    update = lambda carry: _update_off_policy(carry, program, batch_key)  # noqa: E731
-    return jax.lax.cond(ready, update, lambda carry: carry, carry)
+    whole, rest = divmod(program.updates.numerator, program.updates.denominator)
+    part = carry.part + rest * ready
+    one_more = part >= program.updates.denominator
+    carry = carry._replace(part=part - one_more * program.updates.denominator)
+    return _update_off_policy(carry, program, (whole + one_more) * ready, batch_key)
 
 
 def _explore(carry: Carry, program: Program, key: jax.Array) -> jax.Array:
@@ -235,16 +248,20 @@ def _explore(carry: Carry, program: Program, key: jax.Array) -> jax.Array:
     return jnp.where((number < data.start_steps)[:, None], random, action)
 
 
-def _update_off_policy(carry: Carry, program: Program, key: jax.Array) -> Carry:
+def _update_off_policy(
+    carry: Carry, program: Program, count: jax.Array, key: jax.Array
+) -> Carry:
     data: Any = program.data
-    batches = carry.buffer.sample(key, data.update_every, data.batch_size)
 
-    def update(state: Any, batch: Transition) -> tuple[Any, Metrics]:
-        return program.algo.update(state, batch, program.pmean)
+    def update(i: jax.Array, learned: tuple[Any, Row]) -> tuple[Any, Row]:
+        state, row = learned
+        batch = carry.buffer.sample(jax.random.fold_in(key, i), data.batch_size)
+        state, metrics = program.algo.update(state, batch, program.pmean)
+        more = {name: summary.summarize(x) for name, x in metrics.items()}
+        return state, _add(row, more)
 
-    state, metrics = jax.lax.scan(update, carry.state, batches)
-    row = _add(carry.row, {k: summary.summarize(x) for k, x in metrics.items()})
-    return carry._replace(state=state, row=row)
+    learned = jax.lax.fori_loop(0, count, update, (carry.state, carry.row))
+    return carry._replace(state=learned[0], row=learned[1])
 
 
 def _step(

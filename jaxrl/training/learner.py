@@ -5,6 +5,7 @@ import ctypes
 import dataclasses
 import functools
 import threading
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -53,16 +54,24 @@ def _with_finite_check(learn: Learn) -> Learn:
 class Learner:
     """`learn(state, batch)`, compiled in a thread during the first steps of a run.
 
-    Devices share its batches along `axis`.
+    There is one program for each of the `batches`' lengths, which are given as shapes.
+    Devices share a batch along `axis`.
     """
 
     def __init__(
-        self, learn: Learn, state: Any, batch: Any, axis: int, devices: Devices
+        self,
+        learn: Learn,
+        state: Any,
+        batches: Sequence[Any],
+        axis: int,
+        devices: Devices,
     ) -> None:
         self._learn, self._devices, self._axis = learn, devices, axis
-        self._shapes = jax.eval_shape(lambda: (state, batch))
+        self._state, self._batches = jax.eval_shape(lambda: (state, batches))
         alone = functools.partial(learn, pmean=identity)
-        self.metrics: Metrics = jax.eval_shape(alone, *self._shapes)[1]
+        shapes = jax.eval_shape(alone, self._state, self._batches[0])
+        self.metrics: Metrics = shapes[1]
+        self._programs: dict[int, Callable] = {}
         self._compiled = threading.Event()
 
     def compile(self) -> None:
@@ -71,9 +80,10 @@ class Learner:
 
     def _compile(self) -> None:
         try:
-            state, batch = self._shapes
             learn = _with_finite_check(self._learn)
-            self._program = self._devices.compile(learn, state, batch, self._axis)
+            for batch in self._batches:
+                arguments = learn, self._state, batch, self._axis
+                self._programs[_length(batch)] = self._devices.compile(*arguments)
         except Exception as error:
             self._error: Exception | None = error
         else:
@@ -90,10 +100,16 @@ class Learner:
         if self._error:
             raise self._error
         parts = self._devices.split(batch, self._axis)
-        state, (metrics, finite), prints = self._program(state, parts)
+        program = self._programs[_length(batch)]
+        state, (metrics, finite), prints = program(state, parts)
         values = {name: np.asarray(value) for name, value in metrics.items()}
         prints = None if prints is None else np.atleast_1d(prints)
         return UpdateResult(state, values, bool(np.all(finite)), prints)
+
+
+def _length(batch: Any) -> int:
+    """Of its first axis: the updates on replay rows, or the steps of a rollout."""
+    return jax.tree.leaves(batch)[0].shape[0]
 
 
 def _return_memory() -> None:

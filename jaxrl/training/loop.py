@@ -1,25 +1,29 @@
 """The training loop: collect, update, evaluate, log, save.
 
-On-policy: a rollout, then one jitted update. Off-policy: `update_every` steps, then as
-many updates in one scan over batches sampled at once. Between any two steps a run can
-be stopped, and a resumed run is identical to one that was not. Several ranks take every
-step together.
+On-policy: a rollout, then one jitted update. Off-policy: `update_every` steps, then
+`updates_per_step` updates for each in one scan over batches sampled at once. Between
+any two steps a run can be stopped, and a resumed run is identical to one that was not.
+Several ranks take every step together.
 """
 
 import dataclasses
+import fractions
+import math
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from jaxrl.callbacks import Context
 from jaxrl.envs.gym import Stepped
 from jaxrl.evaluation import SelfResetting, play
 from jaxrl.logging.columns import RETURNS, Row
 from jaxrl.logging.logger import EpochLogger
 from jaxrl.parallel import mpi
 from jaxrl.processes.signals import StopRequest
-from jaxrl.runs import arrays
+from jaxrl.runs import arrays, directory
 from jaxrl.training import snapshot
 from jaxrl.training.buffers import HostReplay, Rollout
 from jaxrl.training.callbacks import Callback, EpochEnd
@@ -27,7 +31,7 @@ from jaxrl.training.outputs import Saver
 from jaxrl.training.progress import Clock
 from jaxrl.training.setup import Setup
 from jaxrl.training.snapshot import check_finite
-from jaxrl.training.user_code import OnEpoch
+from jaxrl.training.user_callbacks import Callbacks
 from jaxrl.types import OnPolicy
 
 
@@ -36,23 +40,42 @@ class Training:
     """A run under way."""
 
     setup: Setup
+    path: Path
     state: Any  # the algorithm's, on each device
     log: EpochLogger
     saver: Saver
     stop: StopRequest
-    on_epoch: OnEpoch | None = None
-    callbacks: Sequence[Callback] = ()
+    callbacks: Callbacks = dataclasses.field(default_factory=Callbacks)
+    after_epoch: Sequence[Callback] = ()
     clock: Clock = dataclasses.field(default_factory=Clock)
+
+    def context(self, row: Row | None = None) -> Context:
+        """What callbacks are given; the last row, if there is no newer one."""
+        setup, signal = self.setup, self.stop.signal
+        last = self.log.history[-1] if self.log.history else {}
+        return Context(
+            epoch=setup.progress.epoch,
+            step=setup.progress.env_steps,
+            total_steps=setup.run.total_steps,
+            row=last if row is None else row,
+            state=self.state,
+            directory=self.path,
+            settings=directory.settings(setup.run),
+            rank=setup.share.rank,
+            reason=f"stopped by {signal.name}" if signal else setup.progress.stop,
+        )
 
 
 def run_loop(training: Training) -> None:
     """Collects, updates and, at the end of each epoch, logs, evaluates and saves."""
     progress, total = training.setup.progress, training.setup.run.total_steps
+    training.callbacks.start(training.context())
     if progress.epoch and progress.env_steps == progress.epoch_start:
-        run_callbacks(training)  # a signal may have come before they were done
+        after_epoch(training)  # a signal may have come before this was done
     while not progress.is_complete(total):
         if training.stop.reached():
-            return save_and_stop(training)
+            save_and_stop(training)
+            break
         mpi.report_progress()
         if not progress.update_pending:
             collect(training)
@@ -64,7 +87,8 @@ def run_loop(training: Training) -> None:
             progress.update_pending = False
         if epoch_is_over(training):
             end_epoch(training)
-    return training.saver.wait()
+    training.saver.wait()
+    training.callbacks.end(training.context())
 
 
 def save_and_stop(training: Training) -> None:
@@ -121,8 +145,7 @@ def update_is_due(training: Training) -> bool:
     data, steps = training.setup.run.data, training.setup.progress.env_steps
     if isinstance(data, OnPolicy):
         return steps % data.steps_per_epoch == 0
-    due = steps % training.setup.share.updates_per_round == 0
-    return due and steps >= data.update_after
+    return training.setup.share.updates_at(steps) > 0
 
 
 def wait_for_compiler(training: Training) -> bool:
@@ -160,16 +183,18 @@ def update(training: Training) -> None:
 
 
 def _steps_between_updates(setup: Setup) -> int:
-    data = setup.run.data
-    on_policy = isinstance(data, OnPolicy)
-    return data.steps_per_epoch if on_policy else setup.share.updates_per_round
+    data, share = setup.run.data, setup.share
+    if isinstance(data, OnPolicy):
+        return data.steps_per_epoch
+    low = min(share.updates_per_round, fractions.Fraction(1))
+    return math.ceil(share.round_steps / float(low))
 
 
 def next_batch(setup: Setup) -> Any:
     if isinstance(setup.buffer, Rollout):
         return setup.buffer.take()
-    shape = (setup.share.updates_per_round, setup.share.batch_size)
-    return setup.buffer.sample(setup.batch_rng, *shape)
+    updates = setup.share.updates_at(setup.progress.env_steps)
+    return setup.buffer.sample(setup.batch_rng, updates, setup.share.batch_size)
 
 
 # At the end of an epoch: log, evaluate, save
@@ -194,10 +219,11 @@ def end_epoch(training: Training) -> None:
     if "LearningRate" not in log.stored:
         log.store(LearningRate=_learning_rate(setup.run.config))
     with mpi.paused():
-        if training.on_epoch:
-            log.store_own(training.on_epoch(training.state, progress.env_steps) or {})
+        call_callbacks(training)
         save_model(training, log.dump(progress.env_steps))
-    run_callbacks(training)
+    if progress.stopped_by:
+        log.sinks.note(f"{progress.stop}; all is saved")
+    after_epoch(training)
     training.clock.start_epoch()
     progress.epoch_start = progress.env_steps
     if checkpoint_is_due(training):
@@ -205,7 +231,7 @@ def end_epoch(training: Training) -> None:
 
 
 def evaluate(training: Training) -> None:
-    """Plays greedy test episodes in an environment of their own."""
+    """Plays greedy test episodes in a separate environment."""
     setup = training.setup
     if setup.test_envs is None:
         return
@@ -225,12 +251,24 @@ def _learning_rate(config: Any) -> float:
     return next(getattr(config, name) for name in names if hasattr(config, name))
 
 
+def call_callbacks(training: Training) -> None:
+    """Those of the user and of the settings, which may add metrics, or stop the run."""
+    callbacks, log = training.callbacks, training.log
+    stopped = callbacks.call_function(training.context(), log)
+    if callbacks.need_row:
+        later = callbacks.epoch(training.context(log.preview()), log)
+        stopped = stopped or later
+    if stopped:
+        progress = training.setup.progress
+        progress.stopped_by, progress.stop_reason = stopped
+
+
 def save_model(training: Training, row: Row) -> None:
     """Saves the model as last, as best if it is, and under its step if that is kept."""
     run, progress = training.setup.run, training.setup.progress
     score = next(row[name] for name in RETURNS if name in row)
     better = score is not None and score > progress.best_return
-    last = progress.env_steps >= run.total_steps
+    last = progress.is_complete(run.total_steps)
     kept = run.keeps_model(progress.epoch)
     if not (better or last or kept) and progress.epoch % run.data.save_freq:
         return
@@ -245,20 +283,21 @@ def save_model(training: Training, row: Row) -> None:
     )
 
 
-def run_callbacks(training: Training) -> None:
+def after_epoch(training: Training) -> None:
+    """What needs the epoch's model."""
     progress = training.setup.progress
     end = EpochEnd(
         progress.epoch, progress.env_steps, training.log.sinks, training.stop
     )
     with mpi.paused():
-        for callback in training.callbacks:
+        for callback in training.after_epoch:
             callback(end)
 
 
 def checkpoint_is_due(training: Training) -> bool:
-    """At the end, and every so many epochs if it takes little of the time."""
+    """At the end, and every `checkpoint_every` epochs if it takes little time."""
     run, progress = training.setup.run, training.setup.progress
-    if progress.env_steps >= run.total_steps:
+    if progress.is_complete(run.total_steps):
         return True
     if not run.checkpoint_every or progress.epoch % run.checkpoint_every:
         return False
@@ -268,7 +307,9 @@ def checkpoint_is_due(training: Training) -> bool:
 def save_checkpoint(training: Training) -> None:
     setup, log = training.setup, training.log
     rows, first = snapshot.take_rows(setup)
-    content = snapshot.take(setup, training.state, log, training.clock)
+    content = snapshot.take(
+        setup, training.state, log, training.clock, training.callbacks
+    )
     replay = setup.buffer if isinstance(setup.buffer, HostReplay) else None
     capacity = len(replay.rows) if replay else 0
     training.saver.save_checkpoint(content, log.sinks, rows, first, capacity)

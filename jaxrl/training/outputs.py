@@ -34,6 +34,8 @@ def open_outputs(
     saver, sinks = Saver(run, path), Sinks()
     if mpi.rank() == 0:
         described = directory.description(run)
+        if saved:
+            described |= directory.extensions(saved.config, step, run)
         saver.open(step, directory.config_yaml(described), saved)
         sinks = Sinks.open_files(
             path,
@@ -112,7 +114,7 @@ class Saver:
         first: int,
         capacity: int,
     ) -> None:
-        """Starts to; `rows` of the replay buffer are those inserted from `first` on."""
+        """Starts to save; `rows` of the replay buffer were inserted from `first` on."""
         if not self._writer:
             return
         assert sinks.csv

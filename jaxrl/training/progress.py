@@ -20,11 +20,21 @@ class Progress:
     """Whether the steps of an update are taken, but the update is not."""
     elapsed_before_resume: float = 0.0
     """Seconds of training before this start."""
+    stopped_by: str = ""
+    """The callback or setting that finished the run before its last step."""
+    stop_reason: str = ""
     saved_rows: int = 0
     """Insertions into the replay buffer that a checkpoint holds already."""
 
     def is_complete(self, total_steps: int) -> bool:
-        return self.env_steps >= total_steps and not self.update_pending
+        at_end = self.env_steps >= total_steps or bool(self.stopped_by)
+        return at_end and not self.update_pending
+
+    @property
+    def stop(self) -> str:
+        """Who stopped it and why; empty if nobody did."""
+        reason = f": {self.stop_reason}" if self.stop_reason else ""
+        return f"stopped by {self.stopped_by}{reason}" if self.stopped_by else ""
 
 
 class Clock:

@@ -15,7 +15,7 @@ from jaxrl.training import loop, snapshot
 from jaxrl.training.callbacks import Callback
 from jaxrl.training.outputs import open_outputs
 from jaxrl.training.setup import Setup
-from jaxrl.training.user_code import OnEpoch
+from jaxrl.training.user_callbacks import Callbacks
 
 
 class Result(NamedTuple):
@@ -26,6 +26,8 @@ class Result(NamedTuple):
     directory: Path
     stopped_by: signal.Signals | None = None
     """The signal that stopped it before its last step; the rest can be resumed."""
+    reason: str = ""
+    """Why a callback finished it before its last step."""
 
     def __repr__(self) -> str:
         """Short, for a notebook: no arrays and no table."""
@@ -34,6 +36,7 @@ class Result(NamedTuple):
         parts = [f"directory={str(self.directory)!r}", f"steps={steps:.0f}"]
         parts += [f"{x}={row[x]:.1f}" for x in RETURNS if row.get(x) is not None]
         parts += [f"stopped_by={self.stopped_by.name}"] if self.stopped_by else []
+        parts += [f"reason={self.reason!r}"] if self.reason else []
         return f"Result({', '.join(parts)})"
 
 
@@ -44,8 +47,8 @@ def run(
     *,
     screen: bool = True,
     notes: Sequence[str] = (),
-    on_epoch: OnEpoch | None = None,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Callbacks = Callbacks(),
+    after_epoch: Sequence[Callback] = (),
 ) -> Result:
     """Trains from the first step or a checkpoint to the last step or a signal."""
     if saved is None or not is_complete(setup.run, saved):
@@ -56,11 +59,13 @@ def run(
     log, saver = open_outputs(setup, path, saved, screen)
     if restored:
         log.restore(restored.logger)
+        callbacks.restore(restored.callbacks)
         notes = [*notes, *restored.notes]
     for note in notes:
         log.sinks.note(note)
     stop = StopRequest(mpi.allreduce_max if setup.share.ranks > 1 else None)
-    training = loop.Training(setup, state, log, saver, stop, on_epoch, callbacks)
+    parts = (setup, path, state, log, saver, stop)
+    training = loop.Training(*parts, callbacks, after_epoch)
     try:
         with stop, mpi.watchdog():
             loop.run_loop(training)
@@ -68,11 +73,13 @@ def run(
         saver.close()
         log.close()
         setup.close()
-    return Result(training.state, log.history, path, stop.signal)
+    outcome = stop.signal, setup.progress.stop
+    return Result(training.state, log.history, path, *outcome)
 
 
 def is_complete(run: Run, saved: Saved) -> bool:
     at_end = saved.content["env_steps"] >= run.total_steps
+    at_end = at_end or bool(saved.content.get("stopped_by"))
     return at_end and not saved.content.get("update_pending")
 
 

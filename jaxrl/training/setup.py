@@ -107,11 +107,11 @@ def _make_learner(
 ) -> tuple[Buffer, Learner]:
     if isinstance(run.data, OnPolicy):
         rollout = Rollout(share.rollout_steps, run.data.num_envs, spec)
-        learner = Learner(run.module.update, state, rollout.data, 1, devices)
+        learner = Learner(run.module.update, state, [rollout.data], 1, devices)
         return rollout, learner
     replay = HostReplay(share.replay_size, spec)
-    shape = (share.updates_per_round, share.batch_size, replay.rows.shape[1])
-    rows = jax.ShapeDtypeStruct(shape, np.float32)
+    batch = (share.batch_size, replay.rows.shape[1])
+    rows = [jax.ShapeDtypeStruct((n, *batch), np.float32) for n in share.round_sizes]
     learn = scan_updates(run.module, spec.obs_size)
     return replay, Learner(learn, state, rows, 1, devices)
 

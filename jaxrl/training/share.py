@@ -1,8 +1,16 @@
 """One rank's share of settings that count all ranks together."""
 
 import dataclasses
+import fractions
 
 from jaxrl.types import OffPolicy, OnPolicy
+
+LARGEST_DENOMINATOR = 10**6  # so that 0.1 is 1/10, and 0.3333333333333333 is 1/3
+
+
+def exact_ratio(value: float) -> fractions.Fraction:
+    """A setting as the fraction that was meant, so that counts do not drift."""
+    return fractions.Fraction(float(value)).limit_denominator(LARGEST_DENOMINATOR)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,10 +69,37 @@ class Share:
         return max(self.data.replay_size // self.ranks, 1)
 
     @property
-    def updates_per_round(self) -> int:
-        """As many updates as steps of all ranks since the round before."""
+    def round_steps(self) -> int:
+        """Steps of all ranks between two rounds of updates."""
         assert isinstance(self.data, OffPolicy)
         return -(-self.data.update_every // self.total_envs) * self.total_envs
+
+    @property
+    def updates_per_round(self) -> fractions.Fraction:
+        """On average; a round has this many rounded down or up."""
+        assert isinstance(self.data, OffPolicy)
+        return self.round_steps * exact_ratio(self.data.updates_per_step)
+
+    @property
+    def round_sizes(self) -> list[int]:
+        """The numbers of updates that a round can have, except 0."""
+        low, rest = divmod(self.updates_per_round, 1)
+        return [n for n in ([low, low + 1] if rest else [low]) if n]
+
+    def updates_at(self, env_steps: int) -> int:
+        """Updates due after so many steps; 0 between rounds.
+
+        After n rounds there were n times `updates_per_round`, rounded down. This
+        follows from the steps alone, so resumed runs and all ranks agree on it.
+        """
+        assert isinstance(self.data, OffPolicy)
+        steps = self.round_steps
+        first = max(-(-self.data.update_after // steps), 1)
+        rounds = env_steps // steps - first + 1
+        if env_steps % steps or rounds < 1:
+            return 0
+        totals = (int(n * self.updates_per_round) for n in (rounds, rounds - 1))
+        return next(totals) - next(totals)
 
     def random_actions(self, env_steps: int) -> int:
         """How many environments act randomly in the next step; may exceed their number.

@@ -14,11 +14,14 @@ from jaxrl.runs.checkpoint import Saved
 from jaxrl.training.buffers import HostReplay, Rollout
 from jaxrl.training.progress import Clock
 from jaxrl.training.setup import Setup
+from jaxrl.training.user_callbacks import Callbacks
 
 
-def take(setup: Setup, state: Any, log: EpochLogger, clock: Clock) -> dict[str, Any]:
+def take(
+    setup: Setup, state: Any, log: EpochLogger, clock: Clock, callbacks: Callbacks
+) -> dict[str, Any]:
     """The content of a checkpoint, on every rank."""
-    own = arrays.to_bytes(rank_state(setup, log))
+    own = arrays.to_bytes(rank_state(setup, log) | {"callbacks": callbacks.state()})
     first, *others = map(arrays.from_bytes, mpi.allgather(own))
     return global_state(setup, state, clock) | first | {"ranks": others}
 
@@ -34,13 +37,15 @@ def global_state(setup: Setup, state: Any, clock: Clock) -> dict[str, Any]:
         "epoch_start": progress.epoch_start,
         "best_return": progress.best_return,
         "update_pending": progress.update_pending,
+        "stopped_by": progress.stopped_by,
+        "stop_reason": progress.stop_reason,
         "elapsed": progress.elapsed_before_resume + clock.elapsed(),
         "state": leaves,
     }
 
 
 def rank_state(setup: Setup, log: EpochLogger) -> dict[str, Any]:
-    """What each rank has of its own, but for the rows of a replay buffer."""
+    """What differs between ranks, but for the rows of a replay buffer."""
     buffer = setup.buffer
     return {
         "act_rng": setup.act_rng.bit_generator.state,
@@ -66,6 +71,7 @@ class Restored(NamedTuple):
 
     state: Any
     logger: LoggerState
+    callbacks: dict[str, Any]
     notes: list[str]
 
 
@@ -84,6 +90,8 @@ def _restore(setup: Setup, saved: Saved) -> Restored:
     progress = setup.progress
     for name in ("env_steps", "epoch", "epoch_start", "best_return", "update_pending"):
         setattr(progress, name, content[name])
+    for name in ("stopped_by", "stop_reason"):
+        setattr(progress, name, str(content.get(name, "")))
     progress.elapsed_before_resume = content["elapsed"]
     logger = LoggerState.from_saved(own["logger"])
     setup.act_rng.bit_generator.state = own["act_rng"]
@@ -98,7 +106,7 @@ def _restore(setup: Setup, saved: Saved) -> Restored:
     elif saved.rows is not None:
         setup.buffer.restore(saved.rows, saved.first)
         progress.saved_rows = setup.buffer.inserted
-    return Restored(state, logger, _restore_envs(setup, own))
+    return Restored(state, logger, own.get("callbacks", {}), _restore_envs(setup, own))
 
 
 def _restore_envs(setup: Setup, own: dict[str, Any]) -> list[str]:

@@ -16,6 +16,7 @@ from jaxrl.training import session
 from jaxrl.training.callbacks import RecordVideo
 from jaxrl.training.session import Result, is_complete
 from jaxrl.training.setup import Setup, prepare
+from jaxrl.training.user_callbacks import Callbacks
 from jaxrl.training.user_code import NONE, UserCode
 
 
@@ -64,15 +65,18 @@ def _run(
             saved,
             screen=screen,
             notes=notes,
-            on_epoch=user.on_epoch,
-            callbacks=[RecordVideo(run, path)] if records else [],
+            callbacks=Callbacks.from_run(run, user),
+            after_epoch=[RecordVideo(run, path)] if records else [],
         )
     except OSError as error:
         raise OSError(f"{status.describe(error)}; {_what_is_saved(path)}") from error
     finally:
         attempt.step = setup.progress.env_steps
-    if setup.progress.is_complete(run.total_steps):
-        attempt.end(Status(state="finished", exit_code=0))
+    progress = setup.progress
+    if progress.is_complete(run.total_steps):
+        finished = Status(state="finished", exit_code=0)
+        by, reason = progress.stopped_by, progress.stop
+        attempt.end(dataclasses.replace(finished, stopped_by=by, reason=reason))
     elif result.stopped_by:
         stopped = Status.from_signal(result.stopped_by)
         reason = f"{stopped.reason} and saved"
@@ -97,8 +101,9 @@ def resume(
 ) -> Result:
     """Continues from the newest good checkpoint, as if it had never stopped.
 
-    `steps` replaces the total number of steps. Only with `wandb` is anything sent to
-    Weights & Biases, because the run may be a stranger's.
+    `steps` replaces the total number of steps; a run that a callback has finished
+    continues only with it. Only with `wandb` is anything sent to Weights & Biases,
+    because the run may be a stranger's.
     """
     user.check()
     path = Path(path)
@@ -113,7 +118,9 @@ def resume(
         if saved and steps is not None:
             _refuse_other_end(path, run, saved, steps, complaints)
         end = _end(run, saved, config) if steps is None else steps
-        longer = run if end is None else directory.with_total_steps(run, end)
+        longer, saved = _longer(run, saved, end)
+        if saved:
+            _check_callbacks(longer, saved, user)
         setup = prepare(dataclasses.replace(longer, wandb=wandb), user)
         notes = [*complaints, *_notes(longer, saved, config)]
         notes += directory.notes_on_wandb(saved.config if saved else config, wandb)
@@ -126,7 +133,28 @@ def _end(run: Run, saved: Saved | None, config: str) -> int | None:
     """The steps of a run that was killed while it was made longer; else None."""
     if saved is None or not is_complete(run, saved):
         return None
-    return directory.extended_steps(run, config)
+    return directory.extended_steps(run, config, _stopped_by(saved))
+
+
+def _stopped_by(saved: Saved) -> str:
+    return str(saved.content.get("stopped_by", ""))
+
+
+def _longer(run: Run, saved: Saved | None, end: int | None) -> tuple[Run, Saved | None]:
+    """The run with so many steps, which nothing has stopped yet."""
+    if end is None:
+        return run, saved
+    stopped_by = _stopped_by(saved) if saved else ""
+    if saved:
+        content = saved.content | {"stopped_by": "", "stop_reason": ""}
+        saved = saved._replace(content=content)
+    return directory.with_total_steps(run, end, stopped_by), saved
+
+
+def _check_callbacks(run: Run, saved: Saved, user: UserCode) -> None:
+    """Refuses others than those whose state is saved."""
+    own = saved.content.get("callbacks")
+    Callbacks.from_run(run, user).check_saved(own if isinstance(own, dict) else {})
 
 
 def _refuse_other_end(
@@ -152,7 +180,13 @@ def _notes(run: Run, saved: Saved | None, config: str) -> list[str]:
             "config.yaml was changed; the checkpoint's settings are used (jaxrl rerun "
             "takes others)"
         )
-    if is_complete(run, saved):
+    if _stopped_by(saved):
+        step, by = saved.content["env_steps"], _stopped_by(saved)
+        notes.append(
+            f"the run was finished at step {step} by {by}; --steps "
+            f"{max(run.total_steps, step + 1)} continues it"
+        )
+    elif is_complete(run, saved):
         notes.append(
             f"the run is complete ({run.total_steps} steps); --steps N trains longer"
         )

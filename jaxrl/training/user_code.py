@@ -1,9 +1,10 @@
 """What a user hands over from Python, which settings cannot hold."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from jaxrl.callbacks import METHODS
 from jaxrl.errors import UserError
 
 OnEpoch = Callable[[Any, int], dict[str, Any] | None]
@@ -15,6 +16,8 @@ class UserCode:
     """Objects of a user that take part in a run."""
 
     on_epoch: OnEpoch | None = None
+    callbacks: Sequence[Any] | None = None
+    """Objects as in `jaxrl.callbacks`."""
 
     def check(self) -> None:
         """Refuses, before anything is removed, what would fail only later."""
@@ -22,6 +25,31 @@ class UserCode:
             raise UserError(
                 f"on_epoch is {self.on_epoch!r}, but must be a function or None"
             )
+        if not isinstance(self.callbacks, list | tuple | None):
+            raise UserError(
+                f"callbacks is {self.callbacks!r}, but must be a list of objects"
+            )
+        for place, callback in enumerate(self.callbacks or ()):
+            if fault := _fault(callback):
+                raise UserError(f"callbacks[{place}] {fault}")
+
+
+def _fault(callback: Any) -> str:
+    """What is wrong with a callback; empty if nothing is."""
+    if isinstance(callback, type):
+        return f"is a class; make an object of it, as in {callback.__name__}()"
+    kind = type(callback).__name__
+    found = [name for name in METHODS if hasattr(callback, name)]
+    if not found:
+        return f"is a {kind}, but must have one or more of {', '.join(METHODS)}"
+    for name in found:
+        if not callable(getattr(callback, name)):
+            return f"is a {kind} whose {name} is not a method"
+    for name, other in ("state", "restore"), ("restore", "state"):
+        has, lacks = (callable(getattr(callback, x, None)) for x in (name, other))
+        if has and not lacks:
+            return f"is a {kind} with {name}() but without {other}(); it needs both"
+    return ""
 
 
 NONE = UserCode()

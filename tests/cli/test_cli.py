@@ -1,5 +1,6 @@
 """The command line: one parser, its help, its suggestions and shell completion."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -167,13 +168,65 @@ def test_bash_completes_commands_algorithms_and_flags(capsys):
     assert completed(script, "jaxrl", "train", "sac", "--clip") == []
     assert completed(script, "jaxrl", "grid", "ppo", "--clip") == ["--clip_ratio"]
     assert completed(script, "jaxrl", "eval", "dir", "--mod") == ["--model"]
+    assert completed(script, "jaxrl", "rerun", "dir", "--clip") == ["--clip_ratio"]
+    assert completed(script, "jaxrl", "train", "ppo", "--total") == []  # internal
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("train sac --activation ", "tanh relu elu gelu silu"),
+        ("train sac --activation r", "relu"),
+        ("train sac --seed 1 --preset ", "default spinup"),
+        ("train sac --activation relu --gam", "--gamma"),
+        ("grid ppo --activation tanh re", "relu"),
+        ("grid ppo --launcher ", "local slurm"),
+        ("rerun dir --activation e", "elu"),
+        ("video dir --model ", "last best"),
+        ("completion z", "zsh"),
+    ],
+)
+def test_bash_completes_the_values_of_flags_with_a_choice(line, expected, capsys):
+    assert main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    assert completed(script, "jaxrl", *line.split(" ")) == expected.split()
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_get_the_same_words(shell, capsys):
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
-    for word in ("rerun", "sac", "clip_ratio", "episodes"):
+    for word in ("rerun", "sac", "clip_ratio", "episodes", "tanh relu", "last best"):
         assert word in script
     if shutil.which(shell):
         subprocess.run([shell, "-n"], input=script, text=True, check=True)
+
+
+# After a run
+
+OWN_ENV = """
+import gymnasium
+from gymnasium.envs.classic_control import CartPoleEnv
+gymnasium.register("Own-v0", lambda **given: CartPoleEnv(**given))
+"""
+
+
+def test_hints_after_a_run_in_an_environment_from_here_work_as_typed(tmp_path):
+    (tmp_path / "my_module.py").write_text(OWN_ENV)
+    jaxrl_here = f"{sys.executable} -P -m jaxrl "  # as the installed command
+    line = "train ppo --env my_module:Own-v0 --steps 64 --steps_per_epoch 64 --hidden 4"
+
+    def typed(line):
+        options = {"capture_output": True, "text": True, "cwd": tmp_path}
+        done = subprocess.run(line.replace("jaxrl ", jaxrl_here), shell=True, **options)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    printed = typed(f"jaxrl {line}")
+    hints = [hint.strip() for hint in re.split(r"\n|\s{4,}", printed)]
+    (plot,) = (hint for hint in hints if " plot " in f" {hint}")
+    (evaluate,) = (hint for hint in hints if " eval " in f" {hint}")
+    assert "PYTHONPATH" not in plot
+    typed(plot)
+    assert "AverageEpRet" in typed(f"{evaluate} -n 1")

@@ -11,7 +11,7 @@ from fake_runs import log, write_run
 
 from jaxrl.cli import doctor
 from jaxrl.cli.main import main
-from jaxrl.logging.console import printable
+from jaxrl.logging.console import folded, printable
 
 STYLE = re.compile(r"\x1b\[[\d;]*m")
 
@@ -52,9 +52,12 @@ def test_a_table_fits_the_terminal_and_shows_names_as_text(runs, columns):
     rows = [line.split() for line in lines]
     assert sum("1000000/3000000" in row for row in rows) == 2
     assert any("2345.6" in row for row in rows)
-    # A path may take several lines, but none of it is lost.
-    path = "".join(line[:20] if columns == 60 else line for line in lines)
-    assert "[red]evil[/red]" in path
+    # A path may take several lines, broken at its parts; none of it is lost.
+    state = lines[0].index("state")
+    cells = [line[:state].rstrip() for line in lines[1:] if "not shown" not in line]
+    assert "runs/ppo_Hopper-v4/ppo_Hopper-v4_s0" in "".join(cells)
+    assert "[red]evil[/red]" in "".join(cells)
+    assert all(cell.endswith(("/", "_", "-", "_s0")) for cell in cells)
     for head in ("best", "age", "size"):  # in the head, or named as not shown
         assert any(head in line for line in lines)
 
@@ -100,3 +103,11 @@ def test_the_doctor_shows_each_check_on_a_terminal_of_60_columns(
 
 def test_control_characters_are_replaced():
     assert printable("a\x1b[31m\nb\x07é漢") == "a�[31m�b�é漢"
+
+
+def test_text_is_folded_at_spaces_and_parts_of_paths_before_it_is_cut():
+    path = "runs/ppo_Hopper-v4/ppo_Hopper-v4_s0"
+    assert folded(path, 60) == [path]
+    assert folded(path, 20) == ["runs/ppo_Hopper-v4/", "ppo_Hopper-v4_s0"]
+    assert folded(path, 12) == ["runs/ppo_", "Hopper-v4/", "ppo_Hopper-", "v4_s0"]
+    assert folded("it failed: abcdefgh", 6) == ["it", "failed", ":", "abcdef", "gh"]

@@ -161,8 +161,9 @@ def test_the_shares_of_all_ranks_add_up(ranks, num_envs):
         for share in shares
     )
     assert chosen_by_chance == 20
-    assert shares[0].updates_per_round % total_envs == 0
-    assert 8 <= shares[0].updates_per_round < 8 + total_envs
+    assert shares[0].round_steps % total_envs == 0
+    assert 8 <= shares[0].round_steps < 8 + total_envs
+    assert shares[0].updates_per_round == shares[0].round_steps
 
 
 def final_state(out):

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from fake_runs import log, write_run
 from small_grids import TINY, finished_command, in_a_line, surroundings  # noqa: F401
 from small_runs import train
 
@@ -325,3 +326,23 @@ def test_reading_a_status_needs_no_jax():
     code = "import jaxrl.runs.status, jaxrl.runs.failures, jaxrl.cli.main, sys; "
     code += "raise SystemExit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_launcher_notes_why_its_ranks_died_and_ls_shows_it(tmp_path, capsys):
+    run = write_run(tmp_path, "x", 0, log([100], [1.0]), steps=1000)
+    why = "rank 1 on host was killed by SIGKILL"
+    status.note_reason(run, None, 137, why)
+    assert status.read(run / status.FILE) is None  # it never started
+    Attempt(run, None).start(100, 1000)
+    before = status.read(run / status.FILE)
+    status.note_reason(run, before, 137, why)
+    assert status.read(run / status.FILE) == before  # of an earlier start
+    status.note_reason(run, None, 137, why)
+    known = status.read(run / status.FILE)
+    assert (known.state, known.reason, known.exit_code) == ("interrupted", why, 137)
+    assert (known.step, known.attempt) == (before.step, before.attempt)
+    assert main_module.main(["ls", str(tmp_path)]) == 0
+    assert f"{run}: {why}" in capsys.readouterr().err
+    status.update(run, state="failed", reason="it broke")
+    status.note_reason(run, None, 1, why)
+    assert status.read(run / status.FILE).reason == "it broke"  # a rank knows better

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 import yaml
-from fake_runs import log, write_run
+from fake_runs import log, read_runs, write_run
 
 import jaxrl
 from jaxrl import evaluation
@@ -25,7 +25,7 @@ from jaxrl.show.curves import View
 def seeds(root, *runs, name="ppo"):
     for seed, (steps, returns) in enumerate(runs):
         write_run(root, name, seed, log(steps, returns))
-    return reading.find([str(root)])
+    return read_runs(root)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_a_line_being_written_is_left_out(tmp_path):
     path = write_run(tmp_path, "ppo", 0, log([10, 20], [1, ""]))
     with (path / "progress.csv").open("a") as file:
         file.write("30,")
-    (run,) = reading.find([str(tmp_path)])
+    (run,) = read_runs(tmp_path)
     np.testing.assert_array_equal(run.progress["TotalEnvInteracts"], [10, 20])
     np.testing.assert_array_equal(run.progress["AverageEpRet"], [1, np.nan])
 
@@ -112,9 +112,9 @@ def test_a_line_being_written_is_left_out(tmp_path):
 def test_paths_are_paths_and_globs_and_never_parts_of_names(tmp_path):
     for seed in (1, 10):
         write_run(tmp_path, "ppo", seed, log([1], [1]))
-    one = reading.find([str(tmp_path / "ppo" / "ppo_s1")])
+    one = read_runs(tmp_path / "ppo" / "ppo_s1")
     assert [run.name for run in one] == ["ppo_s1"]
-    both = reading.find([str(tmp_path / "p*"), str(tmp_path / "ppo" / "ppo_s10")])
+    both = read_runs(tmp_path / "p*", tmp_path / "ppo" / "ppo_s10")
     assert sorted(run.name for run in both) == ["ppo_s1", "ppo_s10"]
 
 
@@ -127,7 +127,7 @@ def test_what_is_inside_of_a_run_is_no_run(tmp_path):
     path = write_run(tmp_path, "[ppo]", 0, log([1], [1]))
     (path / "wandb").mkdir()
     (path / "wandb" / "config.yaml").write_text("not: ours")
-    assert [run.path for run in reading.find([str(tmp_path / "[ppo]")])] == [path]
+    assert [run.path for run in read_runs(tmp_path / "[ppo]")] == [path]
 
 
 WRONG_ENV = "{algo: ppo, env: 5, exp_name: x, seed: 0, settings: {max_ep_len: 9}}"
@@ -171,7 +171,7 @@ def test_seeds_of_one_experiment_are_averaged(tmp_path):
 def test_performance_is_of_the_test_episodes_if_there_are_any(tmp_path):
     write_run(tmp_path, "ppo", 0, log([1, 2], [5, 5]))
     write_run(tmp_path, "sac", 0, log([1, 2], [5, 5], AverageTestEpRet=[8, 9]))
-    ppo, sac = curves.panels(reading.find([str(tmp_path)]), View())[0].curves
+    ppo, sac = curves.panels(read_runs(tmp_path), View())[0].curves
     assert (ppo.y[-1], sac.y[-1]) == (5, 9)
 
 
@@ -180,7 +180,7 @@ def test_columns_and_environments_have_panels(tmp_path):
         name = f"ppo-{env}"
         write_run(tmp_path, name, 0, log([1, 2], [5, 6], EpLen=[7, 8]), env=env)
     view = View(ys=["Performance", "EpLen"])
-    panels = curves.panels(reading.find([str(tmp_path)]), view)
+    panels = curves.panels(read_runs(tmp_path), view)
     assert [(panel.title, panel.y) for panel in panels] == [
         ("Ant-v4", "Performance"),
         ("Hopper-v4", "Performance"),
@@ -194,7 +194,7 @@ def test_columns_and_environments_have_panels(tmp_path):
 def test_runs_are_grouped_selected_and_renamed(tmp_path):
     for seed, gamma in enumerate((0.9, 0.9, 0.99)):
         write_run(tmp_path, "ppo", seed, log([1, 2], [gamma, 1]), gamma=gamma)
-    runs = reading.find([str(tmp_path)])
+    runs = read_runs(tmp_path)
     grouped = curves.panels(runs, View(group=["algo", "gamma"]))[0].curves
     labels = [(curve.label, curve.runs) for curve in grouped]
     assert labels == [("ppo, gamma 0.9", 2), ("ppo, gamma 0.99", 1)]
@@ -212,7 +212,7 @@ def test_runs_are_grouped_selected_and_renamed(tmp_path):
 def test_spinning_ups_curves_are_the_published_ones(tmp_path):
     write_run(tmp_path, "ppo", 0, log([1e6, 3e6], [1, 2]), env="Hopper-v4")
     write_run(tmp_path, "trpo", 0, log([1e6, 2e6], [1, 2]), "trpo", "Hopper-v4")
-    (panel,) = curves.panels(reading.find([str(tmp_path)]), View())
+    (panel,) = curves.panels(read_runs(tmp_path), View())
     ppo, trpo = spinup.reference_curves(panel, View())
     assert (ppo.y[-1], ppo.high[-1]) == (2477, 2477 + 529)  # as their figure shows
     assert trpo.y[-1] == 1887
@@ -222,7 +222,7 @@ def test_spinning_ups_curves_are_the_published_ones(tmp_path):
 
 def test_the_reference_ends_where_our_curves_do(tmp_path):
     write_run(tmp_path, "sac", 0, log([1e4, 5e5], [1, 2]), "sac", "mine:Hopper-v5")
-    (panel,) = curves.panels(reading.find([str(tmp_path)]), View())
+    (panel,) = curves.panels(read_runs(tmp_path), View())
     (sac,) = spinup.reference_curves(panel, View())
     assert sac.x[-1] == sac.x.max() == 5e5
     assert sac.y[-1] == pytest.approx(3231, abs=15)
@@ -230,7 +230,7 @@ def test_the_reference_ends_where_our_curves_do(tmp_path):
 
 def test_the_reference_has_no_point_beyond_its_own_ends(tmp_path):
     write_run(tmp_path, "sac", 0, log([1e3, 9e6], [1, 2]), "sac")
-    (panel,) = curves.panels(reading.find([str(tmp_path)]), View())
+    (panel,) = curves.panels(read_runs(tmp_path), View())
     (sac,) = spinup.reference_curves(panel, View())
     assert (sac.x[0], sac.x[-1]) == (9999, 2999999)
     assert (np.diff(sac.x) > 0).all()
@@ -306,7 +306,7 @@ def test_a_title_stands_once(tmp_path, envs, ys, over_all, over_panels):
 
     for env in envs:
         write_run(tmp_path, env, 0, log([1, 2], [5, 6], EpLen=[7, 8]), env=env)
-    panels = curves.panels(reading.find([str(tmp_path)]), View(ys=ys))
+    panels = curves.panels(read_runs(tmp_path), View(ys=ys))
     figure = Figure(layout="constrained")
     plot.draw(figure, panels, [[] for _ in panels], View(ys=ys))
     assert figure.get_suptitle() == over_all

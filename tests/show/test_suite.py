@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from fake_runs import log, write_run
+from fake_runs import log, read_runs, write_run
 
 from jaxrl.cli.main import main
 from jaxrl.errors import UserError
-from jaxrl.runs import reading
 from jaxrl.show import statistics, suite
 from jaxrl.show.curves import View
 
@@ -19,7 +18,7 @@ def runs_of(root, returns):
         for seed, end in enumerate(ends):
             columns = log([10, 20], [end, end])
             write_run(root, f"{algo}-{env}", seed, columns, algo, env)
-    return reading.find([str(root)])
+    return read_runs(root)
 
 
 def two(root):
@@ -38,7 +37,7 @@ def test_scores_reach_from_the_worst_to_the_best_run_of_an_environment(tmp_path)
 def test_the_score_of_a_run_is_the_mean_of_its_last_epochs(tmp_path):
     values = [99, 1, 2, 3, 4, 5, ""]  # of which the last five known ones count
     write_run(tmp_path, "ppo", 0, log(range(7), values))
-    (run,) = reading.find([str(tmp_path)])
+    (run,) = read_runs(tmp_path)
     assert suite.final_return(run, "Performance") == 3
 
 
@@ -128,7 +127,7 @@ def test_gaps_and_equal_runs_are_refused(tmp_path):
 def test_too_many_groups_and_unknown_settings_are_refused(tmp_path):
     for i in range(suite.MAX_GROUPS + 1):
         write_run(tmp_path, f"v{i}", 0, log([1, 2], [i, i]))
-    runs = reading.find([str(tmp_path)])
+    runs = read_runs(tmp_path)
     with pytest.raises(UserError, match=r"12 .*13"):
         suite.collect_scores(runs, View())
     with pytest.raises(UserError, match=r"'agol'.*'algo'"):

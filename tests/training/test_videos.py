@@ -137,11 +137,11 @@ def test_what_cannot_be_drawn_is_refused_before_the_run_starts(tmp_path, capsys)
 
 
 def test_a_broken_package_is_refused_before_the_run_starts(tmp_path, monkeypatch):
-    package = tmp_path / "imageio"
+    package = tmp_path / "imageio_ffmpeg"
     package.mkdir()
-    (package / "__init__.py").write_text("raise ImportError('imageio is broken')")
+    (package / "__init__.py").write_text("raise ImportError('ffmpeg is broken')")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ValueError, match=r"video_every.*imageio is broken"):
+    with pytest.raises(ValueError, match=r"video_every.*ffmpeg is broken"):
         train(tmp_path / "runs", "ppo", "CartPole-v1", **RECORDED)
     assert list(tmp_path.iterdir()) == [package]
 
