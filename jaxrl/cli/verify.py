@@ -33,7 +33,8 @@ def main(arguments: list[str]) -> int:
         repeated = comparison.temporary_run(Path(place), record)
         if size := running.ranks_to_start(record.num_procs):
             words = ["verify", str(record.path), "--epochs", str(epochs)]
-            if code := running.launched([*words, "--into", place], size, threads):
+            words += ["--into", place]
+            if code := running.launched(words, repeated, size, threads):
                 return code if code > 128 else 2
         else:
             _repeat(record, Path(place), epochs)

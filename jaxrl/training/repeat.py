@@ -23,4 +23,4 @@ def repeat(run: Run, path: Path, epochs: int) -> None:
         if end.epoch >= epochs and end.stop.signal is None:
             end.stop.signal = signal.SIGUSR1  # all ranks see it, as if it had come
 
-    session.run(setup, path, screen=False, callbacks=[stop])
+    session.run(setup, path, screen=False, after_epoch=[stop])
