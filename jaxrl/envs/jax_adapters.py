@@ -235,11 +235,6 @@ def _check_known(family: str, name: str, known: Iterable[str]) -> None:
         raise ValueError(unknown(f"environment of {family}", name, known))
 
 
-def is_family(env_id: str) -> bool:
-    """Whether a name such as gymnax/CartPole-v1 is one of a JAX environment."""
-    return env_id.partition("/")[0] in FAMILIES
-
-
 def make(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> JaxEnv:
     """The JAX environment of a name such as phys2d/CartPole-v1 or brax/hopper."""
     family, _, name = env_id.partition("/")

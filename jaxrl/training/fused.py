@@ -3,13 +3,14 @@
     state, history = jax.jit(lambda key: fused.train(key, ppo, env))(key)
 
 runs a whole experiment; `jax.vmap` of it runs one per seed, or per setting. `jaxrl
-train` calls `advance` and `finish_epoch` instead, which stop between any two rounds:
-how many rounds a call makes is an argument of the program, so it changes no bit.
+train` calls `part` instead, which stops between any two rounds: how many rounds a call
+makes is an argument of the program, so it changes no bit.
 """
 
 import dataclasses
 import fractions
 import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -141,7 +142,7 @@ def begin(key: jax.Array, program: Program, config: Any, networks: Any = None) -
     zero, true = jnp.zeros((), int), jnp.array(True)
     carry = Carry(state, envs, buffer, zero, run_key, {}, true, zero)
     names = ["EpRet", "EpLen", *metric_shapes(carry, program)]
-    return carry._replace(row={name: Summary.empty() for name in names})
+    return carry._replace(row=_empty_row(names))
 
 
 def metric_shapes(carry: Carry, program: Program) -> Metrics:
@@ -177,19 +178,26 @@ def _empty_buffer(
 
 def epoch(carry: Carry, program: Program) -> tuple[Carry, Row]:
     """A whole epoch and its row."""
-    return finish_epoch(carry, program, program.rounds)
+    return part(carry, program, program.rounds, True)
 
 
-def finish_epoch(
-    carry: Carry, program: Program, rounds: jax.Array | int
+def part(
+    carry: Carry, program: Program, rounds: jax.Array | int, last: jax.Array | bool
 ) -> tuple[Carry, Row]:
-    """The last `rounds` of an epoch and its row; the next epoch's row is empty."""
+    """Some `rounds` of an epoch, the `last` ones of which end it; its row so far."""
     carry = advance(carry, program, rounds)
     if isinstance(carry.buffer, Rollout):
-        carry = _update_on_policy(carry, program)
+        update = lambda carry: _update_on_policy(carry, program)  # noqa: E731
+        carry = jax.lax.cond(last, update, lambda carry: carry, carry)
     carry = carry._replace(finite=carry.finite & _all_finite(carry.state))
-    empty = {name: Summary.empty() for name in carry.row}
-    return carry._replace(row=empty), carry.row
+    fresh = jax.tree.map(
+        lambda new, old: jnp.where(last, new, old), _empty_row(carry.row), carry.row
+    )
+    return carry._replace(row=fresh), carry.row
+
+
+def _empty_row(names: Iterable[str]) -> Row:
+    return {name: Summary.empty() for name in names}
 
 
 def advance(carry: Carry, program: Program, rounds: jax.Array | int) -> Carry:

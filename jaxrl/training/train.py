@@ -14,6 +14,7 @@ from jaxrl.runs.spec import Run
 from jaxrl.runs.status import Attempt, Status
 from jaxrl.training import session
 from jaxrl.training.callbacks import RecordVideo
+from jaxrl.training.jax_setup import JaxSetup
 from jaxrl.training.session import Result, is_complete
 from jaxrl.training.setup import Setup, prepare
 from jaxrl.training.user_callbacks import Callbacks
@@ -46,7 +47,7 @@ def _claimed(path: Path) -> contextlib.AbstractContextManager[None]:
 
 
 def _run(
-    setup: Setup,
+    setup: Setup | JaxSetup,
     path: Path,
     attempt: Attempt,
     saved: Saved | None,

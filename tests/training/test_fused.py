@@ -105,18 +105,15 @@ def test_an_episode_that_terminates_at_the_time_limit_is_not_truncated():
 def test_the_cut_of_an_epoch_into_calls_changes_no_bit(algo):
     program = fused.make_program(algo, PROBES["both"], SHORT if algo is ppo else REPLAY)
     begin = jax.jit(lambda key: fused.begin(key, program, small_config(algo)))
-    advance = jax.jit(lambda carry, rounds: fused.advance(carry, program, rounds))
-    finish = jax.jit(lambda carry, rounds: fused.finish_epoch(carry, program, rounds))
+    part = jax.jit(lambda carry, *cut: fused.part(carry, program, *cut))
 
     def two_epochs(*cuts):
         carry, rows = begin(jax.random.key(0)), []
         for cut in cuts:
-            carry = advance(carry, cut)
-            carry, row = finish(carry, program.rounds - cut)
+            carry, _ = part(carry, cut, False)
+            carry, row = part(carry, program.rounds - cut, True)
             rows.append(row)
-        return jax.tree.leaves(
-            (carry._replace(key=jax.random.key_data(carry.key)), rows)
-        )
+        return jax.tree.leaves((carry, rows))
 
     whole, cut = two_epochs(0, 0), two_epochs(1, program.rounds)
     for one, other in zip(whole, cut, strict=True):
