@@ -25,10 +25,10 @@ if typing.TYPE_CHECKING:
 
 @about_arguments()
 def train(
-    algo: str,
-    env: str,
+    algo: str | Mapping[str, typing.Any],
+    env: str | None = None,
     *,
-    preset: str = "default",
+    preset: str | None = None,
     screen: bool = True,
     on_epoch: "OnEpoch | None" = None,
     callbacks: Sequence[typing.Any] | None = None,
@@ -40,14 +40,26 @@ def train(
     names of the command's flags. `on_epoch(state, step)` is called after each epoch;
     the metrics it returns, such as {"nested/metric": 1.0}, are in the epoch's row.
     `callbacks` are objects as in `jaxrl.callbacks`.
+
+    All settings may also come as one dict in the place of `algo`, flat or in sections
+    (see `jaxrl.runs.nested`); arguments win over it.
+
+    `num_procs=4` starts four processes and returns what rank 0 would; objects of
+    this process, such as `on_epoch`, need `mpirun -n 4 python script.py` instead.
     """
-    from jaxrl.runs import spec
-    from jaxrl.training import train
+    from jaxrl.runs import nested, spec
+    from jaxrl.training import launch, train
     from jaxrl.training.user_code import UserCode
 
-    given: Mapping[str, typing.Any] = settings
+    config = nested.flat(algo, "the config") if isinstance(algo, Mapping) else {}
+    given = config | settings
+    named, place = given.pop("algo", algo), given.pop("env", None)
+    start = preset or given.pop("preset", "default")
     user = UserCode(on_epoch=on_epoch, callbacks=callbacks)
-    return train.train(spec.make(algo, env, given, preset), screen, user)
+    run = spec.make(named, env or place, given, str(start))
+    if ranks := launch.ranks_to_start(run.num_procs, user):
+        return launch.train(run, ranks, screen)
+    return train.train(run, screen, user)
 
 
 @about_arguments()
@@ -69,10 +81,14 @@ def resume(
     XLA's last bits depend on its number of threads: start Python with the `NPROC` that
     config.yaml names, as `jaxrl resume` does.
     """
-    from jaxrl.training import train
+    from jaxrl.runs import reading
+    from jaxrl.training import launch, train
     from jaxrl.training.user_code import UserCode
 
     user = UserCode(on_epoch=on_epoch, callbacks=callbacks)
+    record = reading.record(directory)
+    if ranks := launch.ranks_to_start(record.num_procs, user):
+        return launch.resume(record.path, steps, ranks, screen, wandb)
     return train.resume(directory, steps, screen, user, wandb)
 
 

@@ -114,4 +114,4 @@ class StopWithoutImprovement:
         return {"best": self.best, "since": self.since}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self.best, self.since = float(state["best"]), int(state["since"])
+        self.best, self.since = state["best"], state["since"]

@@ -24,7 +24,10 @@ class UserError(ValueError):
 
 
 FLAG = re.compile(r"--([a-z_]+)(?![\w=-])")
-SWITCHES = ("overwrite", "wandb", "count", "suite", "show")
+SWITCHES = (
+    *("overwrite", "wandb", "wandb_models", "init_optimizer"),
+    *("count", "suite", "show"),
+)
 
 
 @contextlib.contextmanager

@@ -45,10 +45,22 @@ def test_many_seeds_prints_a_row_for_every_learning_rate():
     assert run(ROOT / "examples" / "many_seeds.py").count("±") == 4
 
 
+def test_the_example_of_callbacks_stops_early(tmp_path):
+    lines = run(ROOT / "examples" / "callbacks.py", where=tmp_path).splitlines()
+    assert len(lines) < 60
+    assert "StopAtSmoothedReturn" in lines[-1]
+
+
 def test_own_networks_lower_their_loss():
     lines = run(ROOT / "examples" / "own_networks.py").splitlines()
     losses = [float(line.split()[-1]) for line in lines]
     assert losses[-1] < losses[0]
+
+
+def test_a_loop_of_ones_own_is_logged_and_drawn(tmp_path):
+    printed = run(ROOT / "examples" / "own_loop.py", where=tmp_path)
+    assert float(printed.split()[-1]) > 100  # random policies get about 30
+    assert (tmp_path / "runs/cross-entropy/cross-entropy_s0/curve.png").exists()
 
 
 def test_a_function_of_ones_own_is_run_and_searched():

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from jaxrl.algos import NAMES
-from jaxrl.cli import setting_flags
+from jaxrl.cli import lists, setting_flags
 from jaxrl.cli.stdout import say
 from jaxrl.errors import UserError, suggestion
 from jaxrl.experiments import grid_file, runner, slurm
@@ -29,7 +29,9 @@ def main(arguments: list[str]) -> int:
         parser.refuse_misspelt(unknown, (*setting_flags.NO_SETTINGS, *OPTIONS))
     given = {k: x for k, x in vars(own).items() if k not in OPTIONS}
     places = {k: x for k, x in vars(own).items() if k in ("name", "out") and x}
-    found = _grid_file(own.grid, setting_flags.several(given) | unknown, places)
+    flags = {k: _each(k, x) for k, x in setting_flags.several(given).items()}
+    flags |= {k: _each(k, x) for k, x in unknown.items()}
+    found = _grid_file(own.grid, flags, places)
     if own.dry_run:
         concurrent = len(found.variants) if own.launcher == "slurm" else 0
         return _describe(found.variants, own.jobs or concurrent)
@@ -50,16 +52,28 @@ def _run(found: GridFile, own: argparse.Namespace) -> runner.Summary:
     return slurm.run_here(found.grid.name, found.variants, options)
 
 
+def _each(name: str, words: list[str]) -> list[str]:
+    """The values of a flag; `0,1,2` are three, where a setting has no commas."""
+    key = name.partition("[")[0].replace("-", "_")
+    return [value for word in words for value in lists.listed(key, word)]
+
+
 def _grid_file(
-    first: str, given: dict[str, list[str]], places: dict[str, str]
+    named: list[str], given: dict[str, list[str]], places: dict[str, str]
 ) -> GridFile:
     """The grid of a file, or of flags."""
-    if first in NAMES:
-        return grid_file.from_flags(first, given, places)
+    algos = [name for name in named if name in NAMES] + given.pop("algo", [])
+    others = [name for name in named if name not in NAMES]
+    if algos and not others:
+        return grid_file.from_flags(list(dict.fromkeys(algos)), given, places)
+    first = others[0] if others else ""
     if not first or not (Path(first).exists() or Path(first).suffix):
         hint = suggestion(first, NAMES) or f"; choose {', '.join(NAMES)} or a file"
         asked = f"there is no file and no algorithm {first!r}" if first else "no grid"
         raise UserError(f"{asked}{hint}")
+    if algos or len(others) > 1:
+        another = (algos + others[1:])[0]
+        raise UserError(f"a grid is one file, or algorithms: {first} and {another}")
     for name in given:
         hint = suggestion(f"--{name}", [f"--{option}" for option in OPTIONS[1:]])
         hint = hint or f"; set it in {first}"

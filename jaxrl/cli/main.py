@@ -5,7 +5,7 @@ import importlib
 import sys
 
 from jaxrl import __version__
-from jaxrl.cli import interrupt, outcome, stdout
+from jaxrl.cli import habits, interrupt, outcome, stdout
 from jaxrl.errors import UserError, unknown
 from jaxrl.processes import ranks, threads
 from jaxrl.runs.status import REFUSED, Status
@@ -67,7 +67,10 @@ def _main(arguments: list[str]) -> int:
     if command in ("-V", "--version"):
         return stdout.finish(text=f"jaxrl {__version__}\n")
     if command not in COMMANDS:
-        print(f"jaxrl: {unknown('command', command, COMMANDS)}", file=sys.stderr)
+        meant = habits.meant(command)
+        sentence = f"there is no command {command!r}; type {meant}"
+        sentence = sentence if meant else unknown("command", command, COMMANDS)
+        print(f"jaxrl: {sentence}", file=sys.stderr)
         return REFUSED
     if {"-h", "--help"} & {*rest}:
         return _help(command, rest)
@@ -90,7 +93,7 @@ def _ran(command: str, rest: list[str]) -> int:
     try:
         with interrupt.as_exit():
             module = importlib.import_module(f"jaxrl.cli.{command}")
-        code = module.main(rest)
+        code = module.main(habits.translated(command, rest))
         outcome.record_if_none(Status.from_exit_code(code))
         return code
     except BrokenPipeError:  # the reader of our output has seen enough

@@ -1,7 +1,7 @@
 """`jaxrl rerun DIR [--seed N] [--setting value ...]`."""
 
-from jaxrl.cli import running, setting_flags, stdout
-from jaxrl.processes import ranks
+from jaxrl.cli import lists, running, setting_flags, stdout
+from jaxrl.processes import mpirun, ranks
 from jaxrl.runs import reading
 
 
@@ -9,6 +9,7 @@ def main(arguments: list[str]) -> int:
     parser = setting_flags.rerun(arguments)
     changes = setting_flags.parsed(parser, arguments, ("verbose_ranks",))
     record = reading.record(changes.pop("dir"))
+    lists.refuse_in_rerun(str(record.path), changes)
     threads = running.fix_threads(record)
     running.cache_compilations()
     from jaxrl.runs import directory
@@ -23,7 +24,7 @@ def main(arguments: list[str]) -> int:
     if directory.run_path(run).resolve() == record.path.resolve():
         changes["exp_name"] = f"{run.exp_name}-rerun"
         run = directory.read(text, **changes)
-    if count := running.ranks_to_start(run.num_procs):
+    if count := mpirun.ranks_to_start(run.num_procs):
         path = directory.run_path(run)
         return running.launched(["rerun", *arguments], path, count, threads)
     for note in directory.notes_on_wandb(text, "wandb" in changes):

@@ -1,6 +1,7 @@
 """`jaxrl resume DIR [--steps N] [--wandb]`."""
 
 from jaxrl.cli import options, running
+from jaxrl.processes import mpirun
 from jaxrl.runs import reading
 
 
@@ -8,7 +9,7 @@ def main(arguments: list[str]) -> int:
     given = options.parser("resume").parse(arguments)
     record = reading.record(given.dir)
     threads = running.fix_threads(record)
-    if ranks := running.ranks_to_start(record.num_procs):
+    if ranks := mpirun.ranks_to_start(record.num_procs):
         return running.launched(["resume", *arguments], record.path, ranks, threads)
     running.cache_compilations()
     from jaxrl.training import train

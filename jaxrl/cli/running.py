@@ -6,19 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxrl.cli import compilations, outcome, stdout
-from jaxrl.errors import UserError
 from jaxrl.logging.console import terminal
 from jaxrl.processes import mpirun, ranks
-from jaxrl.processes.signals import StopRequest
-from jaxrl.processes.threads import physical_cores
 from jaxrl.runs import status
 from jaxrl.runs.reading import Record
 from jaxrl.runs.status import Status
 
 if TYPE_CHECKING:
     from jaxrl.training.session import Result
-
-MOST_RANKS = 256  # that are started on a machine of a few cores
 
 
 def fix_threads(record: Record) -> int:
@@ -30,42 +25,18 @@ def fix_threads(record: Record) -> int:
     return int(os.environ["NPROC"])
 
 
-def ranks_to_start(num_procs: int) -> int:
-    """How many processes this command must start; 0 if none, or if it is one."""
-    wanted = num_procs or physical_cores()
-    if wanted == 1 or ranks.size() > 1:
-        return 0
-    most = max(MOST_RANKS, 4 * (os.cpu_count() or 1))
-    if wanted > most:  # as a stranger's settings may ask
-        raise UserError(
-            f"num_procs is {wanted}, but this machine takes at most {most} processes"
-        )
-    return wanted
-
-
 def launched(words: list[str], run: Path, size: int, threads: int = 0) -> int:
     """`jaxrl` with these words in `size` processes; the exit code.
 
     Signals are passed on to all of them. `run` is the directory that they write.
     """
     before = status.read(run / status.FILE)
-    share = max(len(os.sched_getaffinity(0)) // size, 1)
-    given = int(os.environ["NPROC"])  # fewer in a grid, whose runs share the cores
     outcome.pass_on()
-    launch = mpirun.Launch(words, size, threads or min(share, given))
-    asked = False
-    with StopRequest() as stop:
-        try:
-            while (code := launch.wait(0.1)) is None:
-                if stop.signal and not asked:
-                    asked = True
-                    launch.stop(stop.signal)
-        except BaseException:
-            launch.kill()
-            raise
-    if stop.signal and code:
-        outcome.record_if_none(Status.from_signal(stop.signal))
-        return 128 + stop.signal
+    launch = mpirun.Launch(words, size, threads or mpirun.threads_of_a_rank(size))
+    code, stopped_by = launch.run_to_end()
+    if stopped_by and code:
+        outcome.record_if_none(Status.from_signal(stopped_by))
+        return 128 + stopped_by
     outcome.record_if_none(Status.from_exit_code(code, launch.reason))
     if launch.reason and code != status.REFUSED:
         status.note_reason(run, before, code, launch.reason)

@@ -60,7 +60,7 @@ def grid(words: Sequence[str]) -> Parser:
     algo = flags.first_word(words)
     made = Parser(
         "jaxrl grid FILE.yaml [OPTION ...]\n"
-        "       jaxrl grid ALGO --env ID ... [--setting value ...] [OPTION ...]",
+        "       jaxrl grid ALGO ... --env ID ... [--setting value ...] [OPTION ...]",
         "Runs every combination of the values of its settings, several at a time, each "
         "in its own process. Rerunning skips finished runs, resumes interrupted ones "
         "and retries failed ones. --setting[xyz] value ... gives a setting another "
@@ -69,7 +69,8 @@ def grid(words: Sequence[str]) -> Parser:
         f"again. Settings: {SETTINGS}, with one value or several.",
     )
     add = made.add_argument
-    add("grid", nargs="?", default="", metavar="FILE|ALGO", help="what to run")
+    add("grid", nargs="*", metavar="FILE|ALGO", help="what to run")
+    _add(made, "algo", "ALGO", "algorithms, each of which has all the settings", "+")
     name = "name of the grid and its directory [the file's name, or ALGO]"
     add("--name", metavar="NAME", help=name)
     add_jobs(made, "runs at a time, one thread each [as many as the cores allow]")

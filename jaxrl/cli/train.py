@@ -8,11 +8,13 @@ from typing import Any
 
 from jaxrl import yaml_lines
 from jaxrl.algos import NAMES
-from jaxrl.cli import flags, running, setting_flags
+from jaxrl.cli import flags, lists, running, setting_flags
 from jaxrl.errors import UserError, unknown
 from jaxrl.experiments import values
 from jaxrl.experiments.mistakes import Mistakes
-from jaxrl.runs import spec
+from jaxrl.processes import mpirun
+from jaxrl.runs import nested, spec
+from jaxrl.yaml_lines import Place
 
 OPTIONS = ("algo", "config", "verbose_ranks")  # which are not settings
 
@@ -20,13 +22,17 @@ OPTIONS = ("algo", "config", "verbose_ranks")  # which are not settings
 def main(arguments: list[str]) -> int:
     path = flags.peek(arguments, "--config")
     document = _read(path)
-    file = {_underscored(name): value for name, value in document.data.items()}
-    algo = _algorithm(arguments, str(file.pop("algo", "")), document)
+    located = nested.located(document.data, path)
+    file = {name: value for name, (value, _) in located.items()}
+    places = {name: place for name, (_, place) in located.items()}
+    algo = _algorithm(arguments, str(file.pop("algo", "")), document, places)
     parser = setting_flags.train(arguments, algo)
     in_line = setting_flags.parsed(parser, arguments, OPTIONS)
     given = file | in_line
+    lists.refuse_in_train(algo, given)
     preset, env = given.pop("preset", "default"), given.pop("env", None)
-    _check_file(path, document, algo, in_line)
+    own = {name: x for name, x in located.items() if name not in in_line}
+    _check_file(path, document, algo, own)
     if not env:
         raise UserError("missing environment; name one, as in --env Hopper-v4")
     if flags.peek(arguments, "--env"):
@@ -36,7 +42,7 @@ def main(arguments: list[str]) -> int:
     run = spec.make(algo, str(env), given, str(preset))
     from jaxrl.runs.directory import run_path
 
-    if ranks := running.ranks_to_start(run.num_procs):
+    if ranks := mpirun.ranks_to_start(run.num_procs):
         return running.launched(["train", *arguments], run_path(run), ranks)
     running.cache_compilations()
     from jaxrl.training import train  # after the settings proved right: it is slow
@@ -44,7 +50,12 @@ def main(arguments: list[str]) -> int:
     return running.report(train.train(run), run.env, run.wandb)
 
 
-def _algorithm(words: list[str], in_file: str, document: yaml_lines.Document) -> str:
+def _algorithm(
+    words: list[str],
+    in_file: str,
+    document: yaml_lines.Document,
+    places: Mapping[str, Place],
+) -> str:
     """The one that the command or a --config file names."""
     algo, file = flags.first_word(words), flags.peek(words, "--config")
     if algo and in_file and algo != in_file:
@@ -54,7 +65,9 @@ def _algorithm(words: list[str], in_file: str, document: yaml_lines.Document) ->
     if algo and algo not in NAMES:
         raise UserError(unknown("algorithm", algo, NAMES))
     mistakes = Mistakes(document.lines)
-    mistakes.add(("algo",), values.value_fault("algo", algo or in_file, []))
+    mistakes.add(
+        places.get("algo", ()), values.value_fault("algo", algo or in_file, [])
+    )
     mistakes.raise_any(file)
     return algo or in_file
 
@@ -72,15 +85,13 @@ def _read(path: str) -> yaml_lines.Document:
 
 
 def _check_file(
-    path: str, document: yaml_lines.Document, algo: str, in_line: Mapping[str, Any]
+    path: str,
+    document: yaml_lines.Document,
+    algo: str,
+    located: Mapping[str, tuple[Any, Place]],
 ) -> None:
     """Refuses a file with mistakes, each with its line; flags replace its settings."""
     mistakes = Mistakes(document.lines, document.mistakes)
-    for key, value in document.data.items():
-        if (name := _underscored(key)) not in in_line:
-            mistakes.add((str(key),), values.value_fault(name, value, [algo]))
+    for name, (value, place) in located.items():
+        mistakes.add(place, values.value_fault(name, value, [algo]))
     mistakes.raise_any(path)
-
-
-def _underscored(name: Any) -> str:
-    return str(name).replace("-", "_")

@@ -9,7 +9,7 @@ from jaxrl.cli import options, running
 from jaxrl.cli.stdout import say
 from jaxrl.errors import UserError
 from jaxrl.logging.console import printable
-from jaxrl.processes import ranks
+from jaxrl.processes import mpirun, ranks
 from jaxrl.runs import comparison, reading, status
 from jaxrl.runs.comparison import Compared
 from jaxrl.runs.reading import Record
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
         say(f"  in {printable(record.config['env'])}, whose module is imported")
     with tempfile.TemporaryDirectory(prefix="jaxrl-verify-") as place:
         repeated = comparison.temporary_run(Path(place), record)
-        if size := running.ranks_to_start(record.num_procs):
+        if size := mpirun.ranks_to_start(record.num_procs):
             words = ["verify", str(record.path), "--epochs", str(epochs)]
             words += ["--into", place]
             if code := running.launched(words, repeated, size, threads):

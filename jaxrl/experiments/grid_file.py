@@ -61,13 +61,15 @@ def read(path: str, changes: Mapping[str, str] | None = None) -> GridFile:
 
 
 def from_flags(
-    algo: str, flags: Mapping[str, list[str]], changes: Mapping[str, str] | None = None
+    algos: Sequence[str],
+    flags: Mapping[str, list[str]],
+    changes: Mapping[str, str] | None = None,
 ) -> GridFile:
     """The grid of one line: flags with a value or several."""
     if "env" not in flags:
         raise UserError("missing environment; name one or several, as in --env Ant-v4")
-    builder = Builder(algo, Mistakes())
-    data = {"algo": [algo]} | dict(flags)
+    builder = Builder("-".join(algos), Mistakes())
+    data = {"algo": list(algos)} | dict(flags)
     builder.add_settings([Entry((key,), x) for key, x in data.items()])
     return builder.grid_file("the grid", changes or {})
 

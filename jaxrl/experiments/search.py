@@ -115,6 +115,19 @@ def _storage(spec: SearchSpec) -> str:
     return spec.storage or f"sqlite:///{spec.root / 'trials.db'}"
 
 
+def _refuse_links(database: Path) -> None:
+    """SQLite writes to these files, and through hard links, wherever they lead."""
+    for suffix in ("", "-journal", "-wal", "-shm"):
+        file = database.with_name(database.name + suffix)
+        if os.path.lexists(file) and not files.is_regular(file, file.parent):
+            raise UserError(f"{file} is not a regular file; remove it")
+        if os.path.lexists(file) and file.lstat().st_nlink > 1:
+            raise UserError(
+                f"{file} is also a file elsewhere (a hard link), which would be "
+                f"written to; replace it by a copy: cp {file} x && mv x {file}"
+            )
+
+
 def _study(spec: SearchSpec) -> Any:
     """The study with its trials so far; refuses a storage that cannot be used."""
     import optuna
@@ -122,13 +135,7 @@ def _study(spec: SearchSpec) -> Any:
     pruners = optuna.pruners.MedianPruner, optuna.pruners.NopPruner
     sampler, pruner = _sampler(spec.sampler), pruners[PRUNERS.index(spec.pruner)]()
     storage, own = _storage(spec), spec.root / "trials.db"
-    if os.path.lexists(own) and not files.is_regular(own, spec.root):
-        raise UserError(f"{own} is not a regular file; remove it")
-    if os.path.lexists(own) and own.stat().st_nlink > 1:
-        raise UserError(
-            f"{own} is also a file elsewhere (a hard link), which would be written to; "
-            f"replace it by a copy: cp {own} {own}.new && mv {own}.new {own}"
-        )
+    _refuse_links(own)
     try:
         return optuna.create_study(
             study_name=spec.name,

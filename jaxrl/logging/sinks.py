@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from jaxrl.logging.columns import Row
 from jaxrl.logging.csv_file import Csv
 from jaxrl.logging.tensorboard import TensorBoard
 from jaxrl.logging.terminal import Terminal
-from jaxrl.logging.wandb import Wandb
+from jaxrl.logging.wandb import Wandb, WandbOptions
 
 
 @dataclasses.dataclass
@@ -31,20 +31,19 @@ class Sinks:
         settings: Mapping[str, Any],
         metrics: list[str],
         tensorboard: bool = True,
-        wandb: Mapping[str, Any] | None = None,
-        wandb_id: str | None = None,
+        wandb: WandbOptions | None = None,
     ) -> "Sinks":
         """Those of rank 0, for a run that starts at `step`.
 
-        `settings` and `metrics` are TensorBoard's hyperparameters; `wandb` is the
-        configuration shown by W&B, None to leave it out.
+        `settings` and `metrics` are TensorBoard's hyperparameters; without `wandb`,
+        W&B is left out.
         """
         sinks = cls(csv=Csv(run / "progress.csv"))
         if tensorboard:
             sinks.tensorboard = TensorBoard(run / "tb", step)
             sinks.tensorboard.describe(settings, metrics)
         if wandb is not None:
-            sinks.wandb = Wandb(run, wandb, wandb_id)
+            sinks.wandb = Wandb(run, wandb)
         return sinks
 
     def write(self, row: Row, step: int) -> None:
@@ -58,6 +57,11 @@ class Sinks:
             self.tensorboard.write_video(preview, step)
         if self.wandb:
             self.wandb.write_video(video, step)
+
+    def write_model(self, model: Path, names: Sequence[str], step: int) -> None:
+        """Uploads a model that was saved under these names."""
+        if self.wandb:
+            self.wandb.write_model(model, names, step)
 
     def note(self, text: str) -> None:
         """Prints a line that is not part of the results."""

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxrl.types import Pmean, Transition
 
 CLIP = 10.0  # normalised observations are clipped to ± this
+EPSILON = 1e-8  # added to variances
 
 
 class Moments(NamedTuple):
@@ -32,7 +33,7 @@ class Moments(NamedTuple):
 
     @property
     def std(self) -> jax.Array:
-        return jnp.sqrt(self.var + 1e-8)
+        return jnp.sqrt(self.var + EPSILON)
 
 
 def merge(moments: Moments | None, x: jax.Array, pmean: Pmean) -> Moments | None:

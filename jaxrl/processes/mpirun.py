@@ -10,13 +10,15 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from jaxrl.errors import UserError
 from jaxrl.processes import banners, ranks, records
 from jaxrl.processes import threads as thread_settings
 from jaxrl.processes.records import RankRecord
-from jaxrl.processes.signals import die_with_parent, signal_name
+from jaxrl.processes.signals import StopRequest, signal_name
 
 PASSED_ON = signal.SIGUSR1  # the one of our signals that mpirun passes on to ranks
 START_SECONDS = 10.0  # within which rank 0 reports that it has started
@@ -29,14 +31,31 @@ OPEN_MPI = {
     "PRTE_MCA_hwloc_default_binding_policy": "none",
     "OMPI_MCA_mpi_yield_when_idle": "1",
 }
+Output = Literal["inherit", "print", "discard"]
+STREAMS = {"inherit": None, "print": subprocess.PIPE, "discard": subprocess.DEVNULL}
+MOST_RANKS = 256  # that are started on a machine of a few cores
 AS_ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
 
 
 class Launch:
-    """One `jaxrl` command in several processes, under mpirun."""
+    """One `jaxrl` command in several processes, under mpirun.
 
-    def __init__(self, words: list[str], size: int, threads: int) -> None:
-        command = [mpirun(), "-n", str(size), sys.executable, "-m", "jaxrl", *words]
+    What they print goes to this process's own standard output, to whatever `print`
+    writes to now, as in a notebook, or nowhere. In the last two cases the reason of a
+    failure is for the caller to report.
+    """
+
+    def __init__(
+        self,
+        words: list[str],
+        size: int,
+        threads: int,
+        output: Output = "inherit",
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        python = [sys.executable, "-m"]
+        command = [*python, "jaxrl.processes.exec_with_parent", str(os.getpid())]
+        command += [mpirun(), "-n", str(size), *python, "jaxrl", *words]
         command += [ranks.VERBOSE] if ranks.verbose() else []
         self._directory = SessionDirectory()
         self._records = self._directory.path / "ranks.jsonl"
@@ -45,22 +64,31 @@ class Launch:
         self._stop_time, self._stop_sent = 0.0, False
         self._banners: list[str] = []  # about the end
         self.reason = ""  # of a failure, for people
-        launcher = os.getpid()
+        self._output = output
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
+            stdout=STREAMS[output],
             stderr=subprocess.PIPE,
             env=environment_for(threads)
+            | dict(variables or {})
             | self._directory.environment()
             | {records.FILE: str(self._records)}
             | {ranks.LIVE: str(int(sys.stdout.isatty()))},
             text=True,
             errors="replace",
             process_group=0,  # so that Ctrl-C comes from here, and once
-            preexec_fn=lambda: die_with_parent(launcher),
         )
-        self._reader = threading.Thread(target=self._pass_on_stderr)
-        self._reader.start()
+        self._readers = [threading.Thread(target=self._pass_on_stderr)]
+        if output == "print":
+            self._readers.append(threading.Thread(target=self._pass_on_stdout))
+        for reader in self._readers:
+            reader.start()
+
+    def _pass_on_stdout(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            print(line, end="", flush=True)
 
     def _pass_on_stderr(self) -> None:
         assert self._process.stderr is not None
@@ -78,9 +106,9 @@ class Launch:
             code = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
-        self._reader.join()
+        self._join_readers()
         self.reason = self._reason(code)
-        if self.reason:
+        if self.reason and self._output == "inherit":
             print(f"jaxrl: {self.reason}", file=sys.stderr)
         self._directory.remove()
         return code if code >= 0 else 128 - code
@@ -106,8 +134,29 @@ class Launch:
         """The ranks die with mpirun."""
         self._process.kill()
         self._process.wait()
-        self._reader.join()
+        self._join_readers()
         self._directory.remove()
+
+    def _join_readers(self) -> None:
+        for reader in self._readers:
+            reader.join()
+        for stream in self._process.stdout, self._process.stderr:
+            if stream:
+                stream.close()
+
+    def run_to_end(self) -> tuple[int, signal.Signals | None]:
+        """The exit code, and the signal to this process that was passed on, if any."""
+        asked = False
+        with StopRequest() as stop:
+            try:
+                while (code := self.wait(0.1)) is None:
+                    if stop.signal and not asked:
+                        asked = True
+                        self.stop(stop.signal)
+            except BaseException:
+                self.kill()
+                raise
+        return code, stop.signal
 
     def _reason(self, code: int) -> str:
         """Why the ranks failed; empty after success or a stop that they report."""
@@ -176,6 +225,27 @@ def environment_for(threads: int) -> dict[str, str]:
     if os.geteuid() == 0:
         environment |= dict.fromkeys(AS_ROOT, "1")
     return environment
+
+
+def ranks_to_start(num_procs: int) -> int:
+    """How many processes this one must start; 0 if none, or if it is one of them."""
+    wanted = num_procs or thread_settings.physical_cores()
+    if wanted == 1 or ranks.size() > 1:
+        return 0
+    most = max(MOST_RANKS, 4 * (os.cpu_count() or 1))
+    if wanted > most:  # as a stranger's settings may ask
+        raise UserError(
+            f"num_procs is {wanted}, but this machine takes at most {most} processes"
+        )
+    return wanted
+
+
+def threads_of_a_rank(size: int) -> int:
+    """The cores that each of so many processes has for itself here."""
+    cores = len(os.sched_getaffinity(0))
+    share = max(cores // size, 1)
+    # Fewer in a grid, whose runs share the cores.
+    return min(share, int(os.environ.get("NPROC", cores)))
 
 
 def mpirun() -> str:

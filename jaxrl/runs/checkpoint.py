@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,12 +78,17 @@ def checksum(file: Path, sync: bool = False) -> str:
 # Reading
 
 
-def newest(run: Path) -> tuple[Saved | None, list[str]]:
-    """The newest good checkpoint; what is wrong with newer ones."""
+def newest(
+    run: Path, rows: bool = True, numbers: Sequence[int] | None = None
+) -> tuple[Saved | None, list[str]]:
+    """The newest good checkpoint; what is wrong with newer ones.
+
+    Without `rows`, the replay buffer is not read. `numbers` are those to look at.
+    """
     complaints: list[str] = []
-    for number in reversed(saved_checkpoints(run)):
+    for number in reversed(saved_checkpoints(run) if numbers is None else numbers):
         try:
-            saved = _read(run, checkpoint_path(run, number))
+            saved = _read(run, checkpoint_path(run, number), rows)
             return saved._replace(number=number), complaints
         except OtherFormat as error:
             complaints.append(f"checkpoint {number} cannot be read: {error}")
@@ -104,8 +109,10 @@ def saved_step(run: Path) -> int | None:
         return None
 
 
-def _read(run: Path, path: Path) -> Saved:
+def _read(run: Path, path: Path, rows: bool) -> Saved:
     sums = read_manifest(path)
+    if not rows:
+        sums = {name: x for name, x in sums.items() if not name.startswith("..")}
     _verify(path, sums)
     rest = json.loads(_text(path / "rest.json"))
     if (found := rest.get("format", 1)) != FORMAT:
@@ -120,8 +127,8 @@ def _read(run: Path, path: Path) -> Saved:
     segments = _segments(sums)
     if not segments:
         return Saved(content, config, progress)
-    rows = np.concatenate([_rows(segment_path(run, one)) for one in segments])
-    return Saved(content, config, progress, rows, min(segments)[0], segments)
+    kept = np.concatenate([_rows(segment_path(run, one)) for one in segments])
+    return Saved(content, config, progress, kept, min(segments)[0], segments)
 
 
 def _text(file: Path) -> str:

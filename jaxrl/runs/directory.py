@@ -10,7 +10,7 @@ import platform
 import stat
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +108,14 @@ def same_settings(one: str, two: str) -> bool:
     return all(ends[0][name] == ends[1][name] for name in common)
 
 
+def settings_in(text: str) -> dict[str, Any]:
+    """The settings in a config.yaml on which results depend; {} if it has none."""
+    try:
+        return determining(parsed(text))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
 def config_text(path: Path) -> str:
     """The config.yaml of a run."""
     try:
@@ -136,11 +144,21 @@ def read(text: str, **changes: Any) -> Run:
             given.pop(name, None)
         given |= changes
         algo, env = known["algo"], known["env"]
+        source = _source({} if "init_from" in changes else known)
     except UserError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UserError("config.yaml does not describe a run") from None
-    return make(algo, env, given)
+    return dataclasses.replace(make(algo, env, given), init_source=source)
+
+
+def _source(known: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a run's parameters came from, by its config.yaml."""
+    source = known.get("init_source", {})
+    kinds = {"path": str, "step": int, "sha256": str}
+    if source and {k: type(x) for k, x in source.items()} != kinds:
+        raise ValueError
+    return dict(source)
 
 
 def notes_on_wandb(text: str, wandb: bool) -> list[str]:
@@ -148,6 +166,13 @@ def notes_on_wandb(text: str, wandb: bool) -> list[str]:
     if wandb or not parsed(text).get("wandb"):
         return []
     return ["config.yaml asks for Weights & Biases; nothing is sent without --wandb"]
+
+
+def notes_on_unused(run: Run) -> list[str]:
+    """Says which settings do nothing."""
+    names = ("wandb_tags", "wandb_notes", "wandb_models")
+    given = [f"--{name}" for name in names if getattr(run, name)]
+    return [f"{x} does nothing without --wandb" for x in given if not run.wandb]
 
 
 def with_total_steps(run: Run, steps: int, stopped_by: str = "") -> Run:
@@ -161,7 +186,8 @@ def with_total_steps(run: Run, steps: int, stopped_by: str = "") -> Run:
         del own["total_updates"]
     if stopped_by in STOPS:
         own.pop(stopped_by)
-    return make(run.algo, run.env, own | {"steps": steps})
+    longer = make(run.algo, run.env, own | {"steps": steps})
+    return dataclasses.replace(longer, init_source=run.init_source)
 
 
 def extended_steps(run: Run, config: str, stopped_by: str = "") -> int | None:
@@ -220,8 +246,9 @@ def settings(run: Run) -> dict[str, Any]:
     own = {
         field.name: getattr(run, field.name)
         for field in dataclasses.fields(run)
-        if field.name not in ("data", "config", "overwrite")
+        if field.name not in ("data", "config", "overwrite", "init_source")
     }
+    own |= {"init_source": run.init_source} if run.init_source else {}
     inner = vars(run.data) | vars(run.config)
     plain = {k: list(v) if isinstance(v, tuple) else v for k, v in inner.items()}
     return own | {"settings": plain}
@@ -259,11 +286,20 @@ def _commit() -> str | None:
 
 
 def save_model(
-    directory: Path, run: Run, spec: EnvSpec, policy: Policy, step: int
+    directory: Path,
+    run: Run,
+    spec: EnvSpec,
+    policy: Policy,
+    step: int,
+    obs_batches: int | None = None,
 ) -> None:
-    """Replaces a model, as arrays and JSON; a reader finds the old or the new one."""
+    """Replaces a model, as arrays and JSON; a reader finds the old or the new one.
+
+    `obs_batches` is how many its normaliser has seen, for who trains it further.
+    """
     directory.parent.mkdir(exist_ok=True)
-    meta = {"algo": run.algo, "env": run.env, "step": step}
+    meta: dict[str, Any] = {"algo": run.algo, "env": run.env, "step": step}
+    meta |= {} if obs_batches is None else {"obs_batches": obs_batches}
     with files.replacing_directory(directory) as fresh:
         dataclasses.replace(policy, action=spec.action).save(fresh / "policy.npz")
         (fresh / MODEL).write_text(json.dumps(meta, indent=2) + "\n")

@@ -21,7 +21,7 @@ from jaxrl.logging.logger import EpochLogger, fault_in_name
 from jaxrl.logging.sinks import Sinks
 from jaxrl.logging.stats import Stats
 from jaxrl.logging.terminal import Terminal
-from jaxrl.logging.wandb import Wandb
+from jaxrl.logging.wandb import Wandb, WandbOptions
 from jaxrl.parallel import mpi
 from jaxrl.runs import contents, directory, reading, spec, trees
 from jaxrl.runs.reading import CONFIG, LOGGER, MODEL
@@ -52,6 +52,7 @@ class Logger:
         screen: bool = True,
         tensorboard: bool = True,
         wandb: bool = False,
+        wandb_models: bool = False,
         overwrite: bool = False,
         spread: Iterable[str] = (),
     ) -> None:
@@ -67,6 +68,7 @@ class Logger:
             screen=screen,
             tensorboard=tensorboard,
             wandb=wandb,
+            wandb_models=wandb_models,
             overwrite=overwrite,
         )
         spread = {spread} if isinstance(spread, str) else set(spread)
@@ -166,6 +168,7 @@ class Logger:
         with files.replacing_directory(place) as fresh:
             trees.save(fresh / reading.TREE, model)
             (fresh / MODEL).write_text(json.dumps(meta, indent=2) + "\n")
+        self._log.sinks.write_model(place, [name], max(self._step, 0))
 
     def _require_open(self, what: str) -> None:
         if not self._is_open:
@@ -239,9 +242,12 @@ def _open(
     screen: bool,
     tensorboard: bool,
     wandb: bool,
+    wandb_models: bool,
     overwrite: bool,
 ) -> Sinks:
     """Locks and clears the directory, and writes what describes the run."""
+    if wandb_models and not wandb:
+        raise UserError("wandb_models=True needs wandb=True")
     if wandb:
         Wandb.check_available()
     text = directory.config_yaml(described)
@@ -259,7 +265,7 @@ def _open(
         settings=reading.determining(described),
         metrics=list(RETURNS[1:]),
         tensorboard=tensorboard,
-        wandb=described if wandb else None,
+        wandb=WandbOptions(config=described, models=wandb_models) if wandb else None,
     )
     if screen:
         sinks.terminal = Terminal()

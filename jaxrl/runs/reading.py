@@ -38,7 +38,8 @@ MANIFEST = "manifest.json"  # of a checkpoint, written last
 OWN_LOOP = {"exp_name": str, "seed": int}
 NEEDED = {"algo": str, "env": str, **OWN_LOOP, "max_ep_len": int}
 """What every config.yaml has; that of a user's own loop, less."""
-LATER = {"num_procs": 1, "stop_return": math.inf, "stop_without_improvement": 0}
+LATER = {"num_procs": 1, "init_from": "", "init_optimizer": False}
+LATER |= {"stop_return": math.inf, "stop_without_improvement": 0}
 """Settings of a run, with their defaults, on which its results depend too."""
 
 

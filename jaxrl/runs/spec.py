@@ -17,7 +17,7 @@ from typing import Any, Literal
 from jaxrl import algos
 from jaxrl.algos import presets
 from jaxrl.errors import UserError, suggestion
-from jaxrl.settings import Auto, Count, Real, Size
+from jaxrl.settings import Auto, Count, Real, Size, Words
 from jaxrl.settings.fields import Field, call, fields
 from jaxrl.settings.values import broken_rule, converted, plain
 
@@ -56,6 +56,10 @@ class Run:
     """Number of checkpoints kept, the newest ones."""
     keep_models: Count = 20
     """Number of models kept by their step, evenly spread over the run."""
+    init_from: str = ""
+    """Start with the parameters of this run, or of its models/NAME or checkpoints/N."""
+    init_optimizer: bool = False
+    """With --init_from, also take the optimisers' state, from a checkpoint."""
     stop_return: Real = math.inf
     """Finish when an epoch's mean return, of test episodes if any, is at least this."""
     stop_without_improvement: Count = 0
@@ -66,6 +70,14 @@ class Run:
     """Remove an earlier run of this name and seed; files of yours are moved aside."""
     wandb: bool = False
     """Also log to Weights & Biases."""
+    wandb_tags: Words = ()
+    """Tags of the run at Weights & Biases."""
+    wandb_notes: str = ""
+    """Notes on the run at Weights & Biases."""
+    wandb_models: bool = False
+    """Also upload each saved model to Weights & Biases, as an artifact."""
+    # Not a setting: path, step and SHA-256 of what `init_from` gave.
+    init_source: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def module(self) -> "Algorithm":

@@ -7,7 +7,6 @@ dataclasses come back as dicts of their fields, or as themselves by `fill`.
 
 import dataclasses
 import json
-import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,9 @@ import numpy as np
 
 from jaxrl import files
 from jaxrl.errors import UserError
+from jaxrl.policy import FILE_ERRORS
 
 FORMAT = 1
-ERRORS = (ValueError, KeyError, TypeError, IndexError, EOFError, zipfile.BadZipFile)
 
 
 # Saving
@@ -135,7 +134,7 @@ def load(path: Path, inside: Path) -> Any:
         raise
     except OSError as error:
         raise UserError(f"cannot read {path}: {files.reason(error)}") from None
-    except (*ERRORS, RecursionError):  # their messages do not help a user
+    except (*FILE_ERRORS, RecursionError):  # their messages do not help a user
         raise UserError(f"{path} is damaged or not a model of jaxrl.Logger") from None
 
 

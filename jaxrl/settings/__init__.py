@@ -58,6 +58,7 @@ Auto = Annotated[int, Range(0, 4096, auto=True)]
 Ensemble = Annotated[int, Range(2, MOST)]
 Ratio = Annotated[float, Range(1e-6, 1000, static=True)]
 Widths = tuple[Annotated[int, Range(1, 32_768)], ...]
+Words = tuple[str, ...]
 Activation = Literal["tanh", "relu", "elu", "gelu", "silu"]
 Initializer = Literal["orthogonal", "uniform"]
 

@@ -149,7 +149,9 @@ def described(hint: Any) -> str:
     if origin is Literal:
         return f"one of {', '.join(map(repr, arguments))}"
     if origin is tuple:
-        return f"{described(arguments[0])}, or several separated by commas, as in 64,64"
+        example = "a,b" if arguments[0] is str else "64,64"
+        rule = f"or several separated by commas, as in {example}"
+        return f"{described(arguments[0])}, {rule}"
     return NAMES[hint]
 
 
@@ -159,7 +161,9 @@ def kind(hint: Any) -> str:
         hint = typing.get_args(hint)[0]
     if typing.get_origin(hint) is Literal:
         return "|".join(typing.get_args(hint))
-    return "N,N,..." if typing.get_origin(hint) is tuple else KINDS[hint]
+    if typing.get_origin(hint) is tuple:
+        return "TEXT,..." if typing.get_args(hint)[0] is str else "N,N,..."
+    return KINDS[hint]
 
 
 def shown(value: Any) -> str:

@@ -91,10 +91,8 @@ def end(training: Training) -> None:
 
 def save_and_stop(training: Training) -> None:
     """After a signal: what a resumed run needs, and the policy so far to play."""
-    setup = training.setup
-    step = setup.progress.env_steps
     save_checkpoint(training)
-    training.saver.save_models(["last"], setup.spec, training.state, step)
+    save_models(training, ["last"])
 
 
 def _learning_rate(config: Any) -> float:
@@ -127,12 +125,15 @@ def save_model(training: Training, row: Row) -> None:
     if score is not None:
         progress.best_return = max(progress.best_return, score)
     names = {"last": True, "best": better, str(progress.env_steps): kept}
-    training.saver.save_models(
-        [name for name, is_due in names.items() if is_due],
-        training.setup.spec,
-        training.state,
-        progress.env_steps,
-    )
+    save_models(training, [name for name, is_due in names.items() if is_due])
+
+
+def save_models(training: Training, names: list[str]) -> None:
+    """Saves the policy under each of the names."""
+    setup, step = training.setup, training.setup.progress.env_steps
+    training.saver.save_models(names, setup.spec, training.state, step)
+    place = training.saver.model_path(names[0])
+    training.log.sinks.write_model(place, names, step)
 
 
 def after_epoch(training: Training) -> None:

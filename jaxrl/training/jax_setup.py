@@ -46,6 +46,7 @@ class JaxSetup:
     progress: Progress = dataclasses.field(default_factory=Progress)
     carry: Carry | None = None
     rounds_per_call: int = 1
+    make_state: Callable[[], Any] | None = None
 
     def __post_init__(self) -> None:
         config = checks.config(self.run.config, self.run.module.Config)
@@ -78,7 +79,11 @@ class JaxSetup:
     def init_state(self) -> Any:
         """Also starts the environments."""
         self.carry = self._begin(self.key)
-        return self.carry.state
+        return self.make_state() if self.make_state else self.carry.state
+
+    def starting_with(self, make_state: Callable[[], Any], run: Run) -> "JaxSetup":
+        """The same, but with another initial state, which `run` records."""
+        return dataclasses.replace(self, make_state=make_state, run=run)
 
     def start(self, state: Any) -> None:
         assert self.carry is not None

@@ -15,6 +15,7 @@ from jaxrl.logging.columns import return_columns
 from jaxrl.logging.logger import EpochLogger, parse_rows
 from jaxrl.logging.sinks import Sinks
 from jaxrl.logging.terminal import Terminal
+from jaxrl.logging.wandb import WandbOptions
 from jaxrl.parallel import mpi
 from jaxrl.processes import ranks
 from jaxrl.runs import directory, reading
@@ -41,8 +42,15 @@ def open_outputs(
             step,
             settings=reading.determining(directory.settings(run)),
             metrics=return_columns(run.data.num_test_episodes),
-            wandb=described if run.wandb else None,
-            wandb_id=saved.content.get("wandb") if saved else None,
+            wandb=WandbOptions(
+                config=described,
+                id=saved.content.get("wandb") if saved else None,
+                tags=run.wandb_tags,
+                notes=run.wandb_notes,
+                models=run.wandb_models,
+            )
+            if run.wandb
+            else None,
         )
     if screen and ranks.prints():  # last, so that nothing is shown if that failed
         sinks.terminal = Terminal(run.total_steps, step)
@@ -85,6 +93,9 @@ class Saver:
         self._wandb = saved.content.get("wandb") if saved else None
         self._writer = CheckpointWriter(self._path, self._run.keep, saved)
 
+    def model_path(self, name: str) -> Path:
+        return self._path / "models" / name
+
     def save_models(
         self, names: Iterable[str], spec: EnvSpec, state: Any, step: int
     ) -> None:
@@ -93,10 +104,12 @@ class Saver:
             return
         policy = numpy_policy(state)
         assert policy is not None  # a run has jaxrl's own networks
+        norm = getattr(state, "obs_norm", None)
+        batches = None if norm is None else int(np.asarray(norm.batches))
         for name in names:
-            place = self._path / "models" / name
+            place = self.model_path(name)
             with naming(place):
-                directory.save_model(place, self._run, spec, policy, step)
+                directory.save_model(place, self._run, spec, policy, step, batches)
 
     def checkpoint_is_affordable(self, seconds: float) -> bool:
         """After so long a run, by the disk of rank 0; the same on all ranks."""

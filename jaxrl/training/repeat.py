@@ -6,7 +6,7 @@ from pathlib import Path
 
 from jaxrl.parallel import mpi
 from jaxrl.runs.spec import Run
-from jaxrl.training import session
+from jaxrl.training import init_from, session
 from jaxrl.training.callbacks import EpochEnd
 from jaxrl.training.setup import prepare
 
@@ -15,7 +15,7 @@ def repeat(run: Run, path: Path, epochs: int) -> None:
     """Trains the first epochs of a run in an empty directory, without showing it."""
     # What a run does beside learning is left out.
     bare = dataclasses.replace(run, wandb=False, video_every=0, checkpoint_every=0)
-    setup = prepare(bare)
+    setup, _ = init_from.apply(prepare(bare))
     if mpi.rank() == 0:
         path.mkdir(parents=True, exist_ok=True)
 

@@ -16,7 +16,7 @@ from jaxrl.training.callbacks import Callback
 from jaxrl.training.epoch import Training
 from jaxrl.training.jax_setup import JaxSetup
 from jaxrl.training.outputs import open_outputs
-from jaxrl.training.setup import Setup
+from jaxrl.training.setup import AnySetup
 from jaxrl.training.user_callbacks import Callbacks
 
 
@@ -43,7 +43,7 @@ class Result(NamedTuple):
 
 
 def run(
-    setup: Setup | JaxSetup,
+    setup: AnySetup,
     path: Path,
     saved: Saved | None = None,
     *,
@@ -86,7 +86,7 @@ def is_complete(run: Run, saved: Saved) -> bool:
     return at_end and not saved.content.get("update_pending")
 
 
-def sync_replicas(setup: Setup | JaxSetup, state: Any) -> Any:
+def sync_replicas(setup: AnySetup, state: Any) -> Any:
     """The state of rank 0, on each device of each rank."""
     if setup.share.ranks > 1:
         leaves = mpi.broadcast(arrays.flatten(state))

@@ -58,6 +58,10 @@ class Setup:
         tests = self.run.data.num_test_episodes
         return columns(self.learner.metrics, dimensions, tests)
 
+    def starting_with(self, make_state: Callable[[], Any], run: Run) -> "Setup":
+        """The same, but with another initial state, which `run` records."""
+        return dataclasses.replace(self, init_state=make_state, run=run)
+
     def start(self, state: Any) -> None:
         self.actor.set_state(state)
 
@@ -115,7 +119,10 @@ class Setup:
             self.test_envs.close()
 
 
-def prepare(run: Run, user: UserCode = NONE) -> Setup | JaxSetup:
+AnySetup = Setup | JaxSetup
+
+
+def prepare(run: Run, user: UserCode = NONE) -> AnySetup:
     """Makes the parts of a run; refuses, and writes nothing, if it cannot be run."""
     try:
         if envs.is_jax(run.env):
@@ -201,3 +208,12 @@ def _with_counts(run: Run, devices: int) -> Run:
             f"-n {run.num_procs}"
         )
     return dataclasses.replace(run, num_procs=ranks, devices=devices)
+
+
+def state_shapes(run: Run) -> Any:
+    """Those of the algorithm's state, without making the other parts of a run."""
+    made = _make_envs(run, 1, 0)
+    try:
+        return jax.eval_shape(_initializer(run, made.spec, 0))
+    finally:
+        made.close()

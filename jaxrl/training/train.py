@@ -12,11 +12,10 @@ from jaxrl.runs import checkpoint, contents, directory, status
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.spec import Run
 from jaxrl.runs.status import Attempt, Status
-from jaxrl.training import session
+from jaxrl.training import init_from, session
 from jaxrl.training.callbacks import RecordVideo
-from jaxrl.training.jax_setup import JaxSetup
 from jaxrl.training.session import Result, is_complete
-from jaxrl.training.setup import Setup, prepare
+from jaxrl.training.setup import AnySetup, prepare
 from jaxrl.training.user_callbacks import Callbacks
 from jaxrl.training.user_code import NONE, UserCode
 
@@ -29,15 +28,15 @@ def train(run: Run, screen: bool = True, user: UserCode = NONE) -> Result:
         if mpi.rank() == 0:
             refuse = contents.refuse_foreign if run.overwrite else contents.refuse_run
             refuse(path)
-        setup = prepare(run, user)
-        notes: list[str] = []
+        setup, notes = init_from.apply(prepare(run, user))
         if mpi.rank() == 0:
             if run.video_every:
                 RecordVideo(setup.run, path).check()
             # Whatever cannot be described must show before an earlier run is removed.
             directory.config_yaml(directory.description(setup.run))
             kept = contents.clear(path)
-            notes = [f"your own files in {path} are now in {kept}"] if kept else []
+            notes += [f"your own files in {path} are now in {kept}"] if kept else []
+            notes += directory.notes_on_unused(setup.run)
         return _run(setup, path, attempt, None, screen, user, notes)
 
 
@@ -47,7 +46,7 @@ def _claimed(path: Path) -> contextlib.AbstractContextManager[None]:
 
 
 def _run(
-    setup: Setup | JaxSetup,
+    setup: AnySetup,
     path: Path,
     attempt: Attempt,
     saved: Saved | None,
@@ -124,6 +123,9 @@ def resume(
             _check_callbacks(longer, saved, user)
         setup = prepare(dataclasses.replace(longer, wandb=wandb), user)
         notes = [*complaints, *_notes(longer, saved, config)]
+        if saved is None:
+            setup, more = init_from.apply(setup)
+            notes += more
         notes += directory.notes_on_wandb(saved.config if saved else config, wandb)
         if saved is None and mpi.rank() == 0:
             contents.reset(path)

@@ -17,6 +17,8 @@ from jaxrl.runs import status
 from jaxrl.runs.spec import Run
 from jaxrl.training.user_code import OnEpoch, UserCode
 
+NOT_OURS = UserError("the checkpoint is not of this run (callbacks)")
+
 
 class CallbackFailed(RuntimeError):
     """An error in a callback, which ends the run."""
@@ -96,10 +98,11 @@ class Callbacks:
         return {"built_in": built_in, "own": own}
 
     def restore(self, saved: Mapping[str, Any]) -> None:
+        """Puts back what `state` gave; the checkpoint may be a stranger's."""
+        built_in, own = _parts(saved)
         for name, callback in self.built_in.items():
-            _restore(callback, saved.get("built_in", {}).get(name))
-        pairs = zip(self.own or (), saved.get("own", ()), strict=False)
-        for callback, (_, state) in pairs:
+            _restore(callback, built_in.get(name))
+        for callback, (_, state) in zip(self.own or (), own, strict=False):
             _restore(callback, state)
 
     def check_saved(self, saved: Mapping[str, Any]) -> None:
@@ -107,7 +110,7 @@ class Callbacks:
 
         An empty list of callbacks drops it.
         """
-        before = [(str(name), state) for name, state in saved.get("own", ())]
+        _, before = _parts(saved)
         stateful = [i for i, (_, state) in enumerate(before) if state is not None]
         if not stateful or (self.own is not None and len(self.own) == 0):
             return
@@ -120,6 +123,18 @@ class Callbacks:
             "with jaxrl.resume(directory, callbacks=[...]), in the same order, or drop "
             "them with callbacks=[]"
         )
+
+
+def _parts(saved: Mapping[str, Any]) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
+    """What `Callbacks.state` gave: of built-in callbacks by name, of others in order.
+
+    Checkpoints of earlier versions have neither.
+    """
+    try:
+        own = [(str(name), state) for name, state in saved.get("own", ())]
+        return dict(saved.get("built_in", {})), own
+    except (TypeError, ValueError, AttributeError):
+        raise NOT_OURS from None
 
 
 def _listed(before: Sequence[tuple[str, Any]]) -> str:
@@ -172,7 +187,10 @@ def _saved(callback: Any) -> Any:
 
 def _restore(callback: Any, saved: Any) -> None:
     if saved is not None and _has_state(callback):
-        state = _decoded(saved[1])
+        try:
+            state = _decoded(saved[1])
+        except (TypeError, ValueError, LookupError):
+            raise NOT_OURS from None
         with _naming(f"{_name(callback)}.restore"):
             callback.restore(state)
 

@@ -33,6 +33,12 @@ class UserCode:
             if fault := _fault(callback):
                 raise UserError(f"callbacks[{place}] {fault}")
 
+    @property
+    def given(self) -> list[str]:
+        """The names of what the user handed over."""
+        own = dataclasses.fields(self)
+        return [x.name for x in own if getattr(self, x.name)]
+
 
 def _fault(callback: Any) -> str:
     """What is wrong with a callback; empty if nothing is."""

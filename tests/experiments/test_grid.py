@@ -446,7 +446,7 @@ def test_a_dry_run_has_one_column_of_steps_and_shows_what_failed_to_start(
     monkeypatch.chdir(tmp_path)
     line = "grid ppo --env CartPole-v1 --steps_per_epoch 100 --dry-run --steps"
     failed = grid_file.from_flags(
-        "ppo", {"env": ["CartPole-v1"], "steps": ["200", "250"]}
+        ["ppo"], {"env": ["CartPole-v1"], "steps": ["200", "250"]}
     )
     path = failed.variants[1].path
     path.parent.mkdir(parents=True)

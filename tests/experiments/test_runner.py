@@ -161,6 +161,21 @@ def test_a_narrow_terminal_cuts_the_name_and_no_number(screen):
     assert max(map(len, drawn)) <= 60
 
 
+def test_a_summary_breaks_paths_at_their_parts_and_only_on_a_terminal(screen, capsys):
+    path = "runs/long-grid/" + "hopper_" * 5 + "lr0-001/" + "hopper_" * 5 + "s0.txt"
+    failed = [Line("a", "failed", 100, cause="it broke " * 9, output=path)]
+    plain = LiveTable("g", failed, 1)
+    plain.end(failed)
+    assert f"    {path}\n" in capsys.readouterr().out
+    screen(failed)  # from here on, a terminal of 60 columns
+    LiveTable("g", failed, 1).end(failed)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 60
+    parts = [line.strip() for line in lines if line.startswith("    ")]
+    assert "".join(parts) == path
+    assert all(part.endswith(("/", "_", "s0.txt")) for part in parts)
+
+
 def test_a_low_terminal_shows_the_runs_under_way_and_the_failed_ones(screen):
     lines = [Line(f"s{i}", "waiting", 100) for i in range(50)]
     lines += [Line("f", "failed", 100, cause="a cause"), Line("r", "running", 100)]

@@ -2,12 +2,14 @@
 
 import argparse
 import collections
+import contextlib
 import csv
 import dataclasses
 import enum
 import functools
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -293,6 +295,25 @@ def test_a_strangers_model_is_refused(tmp_path):
         jaxrl.load_model(tmp_path / "x")
 
 
+def test_a_damaged_model_is_refused_whatever_its_bytes_are(tmp_path):
+    with logger(tmp_path / "x") as log:
+        log.save_model("last", {"w": np.ones(30), "b": [1, (2, np.zeros((3, 3)))]})
+    file = tmp_path / "x" / "models" / "last" / "tree.npz"
+    data, rng = file.read_bytes(), random.Random(0)
+    for _ in range(1000):
+        changed = bytearray(data)
+        for _ in range(rng.randint(1, 4)):
+            changed[rng.randrange(len(data))] = rng.randrange(256)
+        file.write_bytes(changed)
+        with contextlib.suppress(UserError):  # a number may be another one
+            jaxrl.load_model(tmp_path / "x")
+    for tree in ([], {"list": [5]}, {"array": 9}, {"dict": [[[], {"value": 1}]]}):
+        about = {"format": 1, "tree": tree, "arrays": []}
+        np.savez(file, about=np.array(json.dumps(about)))
+        with pytest.raises(UserError, match="damaged"):
+            jaxrl.load_model(tmp_path / "x")
+
+
 # Its directory
 
 
@@ -440,11 +461,15 @@ def test_an_error_of_one_rank_ends_all_and_is_the_status(tmp_path):
 def test_weights_and_biases_shows_the_loop(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
-    with logger(tmp_path / "x", {"lr": 0.5}, wandb=True) as log:
+    with logger(tmp_path / "x", {"lr": 0.5}, wandb=True, wandb_models=True) as log:
         log.store({"eval/x": 1})
         log.dump(1)
+        log.save_model("mine", np.ones(3))
     (file,) = (tmp_path / "x" / "wandb").glob("offline-run-*/*.wandb")
     assert b"eval/x" in file.read_bytes()
+    assert b"tree.npz" in file.read_bytes()
+    with pytest.raises(UserError, match="wandb=True"):
+        logger(tmp_path / "y", wandb_models=True)
 
 
 def test_weights_and_biases_without_a_login_is_refused(tmp_path):

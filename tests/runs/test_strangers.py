@@ -325,12 +325,15 @@ def test_the_output_of_a_grid_is_not_written_through_a_hard_link(outside, tmp_pa
     assert output.read_text() == f"{SECRET}\nmore"
 
 
-def test_a_storage_of_trials_has_one_name(outside, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("suffix", ["", "-journal", "-wal", "-shm"])
+def test_a_storage_of_trials_has_one_name(
+    suffix, outside, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     text = "{name: x, algo: sac, env: Pendulum-v1, space: {lr: {uniform: [0.1, 1]}}}"
     Path("x.yaml").write_text(text)
     Path("runs/x").mkdir(parents=True)
-    os.link(outside / "secret", "runs/x/trials.db")
+    os.link(outside / "secret", f"runs/x/trials.db{suffix}")
     assert "hard link" in refused(["search", "x.yaml"], capsys)
 
 

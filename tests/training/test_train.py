@@ -9,6 +9,7 @@ import re
 import resource
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import jax
@@ -28,6 +29,7 @@ from jaxrl.logging.logger import EpochLogger
 from jaxrl.logging.stats import Stats, merge
 from jaxrl.logging.tensorboard import TensorBoard
 from jaxrl.logging.terminal import Terminal, clock, table
+from jaxrl.logging.wandb import Wandb, WandbOptions
 from jaxrl.policy import Policy
 from jaxrl.runs import reading
 from jaxrl.runs import spec as specs
@@ -577,6 +579,65 @@ def test_weights_and_biases_keeps_an_offline_run(tmp_path, monkeypatch):
         assert ("nothing is sent" in again.stdout) == ("--wandb" not in words)
     logs = (tmp_path / "x" / "x_s0" / "wandb").glob("offline-run-*/*.wandb")
     assert len({file.name for file in logs}) == 1  # the same run, as W&B sees it
+
+
+def offline_log(run):
+    (log,) = (run / "wandb").glob("offline-run-*/*.wandb")
+    return log.read_bytes()
+
+
+def test_weights_and_biases_gets_project_group_tags_notes_and_models(
+    tmp_path, monkeypatch
+):
+    variables = {"MODE": "offline", "PROJECT": "my-project", "ENTITY": "my-team"}
+    for name, value in variables.items():
+        monkeypatch.setenv(f"WANDB_{name}", value)
+    settings = small("ppo", out=tmp_path, exp_name="x", epochs=2)
+    words = [f"--{name}={value}" for name, value in settings.items()]
+    words += ["--wandb", "--wandb_tags", "red,blue", "--wandb_notes", "try it"]
+    words += ["--env", "CartPole-v1", "--wandb_models"]
+    done = jaxrl_command("train", "ppo", *words)
+    assert done.returncode == 0, done.stderr
+    run = tmp_path / "x" / "x_s0"
+    content = offline_log(run)
+    for part in (b"my-project", b"my-team", b"red", b"blue", b"try it"):
+        assert part in content
+    assert b"step-128" in content
+    assert b"policy.npz" in content
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    assert config["wandb_tags"] == ["red", "blue"]
+    again = jaxrl_command("resume", run, "--steps", 192, "--wandb")
+    assert again.returncode == 0, again.stderr
+    logs = list((run / "wandb").glob("offline-run-*/*.wandb"))
+    assert len({file.name for file in logs}) == 1  # the same run, as W&B sees it
+    assert any(b"step-192" in file.read_bytes() for file in logs)
+
+
+def test_a_run_of_a_grid_is_in_its_group_at_weights_and_biases(tmp_path, monkeypatch):
+    class Run:
+        def __init__(self, **given):
+            given_to.append(given)
+
+    given_to = []
+    monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=Run))
+    path = tmp_path / "my-grid" / "ppo" / "ppo_s0"
+    path.mkdir(parents=True)
+    Wandb(path, WandbOptions(config={"exp_name": "ppo"}))
+    path.with_name("ppo_s0.yaml").touch()
+    Wandb(path, WandbOptions(config={"exp_name": "ppo"}))
+    monkeypatch.setenv("WANDB_RUN_GROUP", "mine")
+    Wandb(path, WandbOptions(config={"exp_name": "ppo"}))
+    assert [given["group"] for given in given_to] == ["ppo", "my-grid", "mine"]
+    assert given_to[0]["project"] == "jaxrl"
+
+
+def test_what_only_weights_and_biases_uses_is_noted_without_it(tmp_path, capsys):
+    settings = small("ppo", out=str(tmp_path), wandb_tags=["a"], wandb_models=True)
+    jaxrl.train("ppo", "CartPole-v1", **settings)
+    printed = capsys.readouterr().out
+    assert "wandb_tags" in printed
+    assert "wandb_models" in printed
+    assert "wandb_notes" not in printed
 
 
 # The command
