@@ -17,9 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import env_workers
 import faults
 import figures
 import learn
+import records
 import speed
 import suite
 
@@ -33,6 +35,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "suite-long": lambda: suite.rows(suite.long_cells()),
     "learn": lambda: printed(learn.report, learn.TASKS),
     "faults": lambda: printed(faults.report, list(faults.ALGOS)),
+    "env-workers": lambda: printed(env_workers.report, worker_rows()),
     "speed": lambda: printed(speed.summary, speed.CASES),
 }
 FIGURES: dict[str, Callable[[Path], None]] = {
@@ -40,6 +43,10 @@ FIGURES: dict[str, Callable[[Path], None]] = {
     "aggregate.png": figures.aggregate,
 }
 LARGEST = 300_000  # bytes of a figure
+
+
+def worker_rows() -> list[dict[str, str]]:
+    return records.read(env_workers.RESULTS)
 
 
 def printed(report: Callable, argument: Any) -> list[str]:

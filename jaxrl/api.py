@@ -6,40 +6,51 @@ Each function imports what it needs when it is called, so that `import jaxrl` is
 import os
 import sys
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from jaxrl.errors import about_arguments, as_arguments
 
 if typing.TYPE_CHECKING:
+    import types
     from pathlib import Path
 
     import gymnasium
     import matplotlib.figure
 
+    from jaxrl.envs import GivenEnv
     from jaxrl.experiments.random_search import BestSettings
     from jaxrl.experiments.search import SearchResult
+    from jaxrl.maths.nets import Networks
     from jaxrl.policy import Policy
+    from jaxrl.runs.models import JaxPolicy
+    from jaxrl.spaces import EnvSpec
     from jaxrl.training.session import Result
     from jaxrl.training.user_code import OnEpoch
 
 
 @about_arguments()
 def train(
-    algo: str | Mapping[str, typing.Any],
-    env: str | None = None,
+    algo: "str | os.PathLike[str] | types.ModuleType | Mapping[str, typing.Any]",
+    env: "GivenEnv | None" = None,
     *,
     preset: str | None = None,
     screen: bool = True,
     on_epoch: "OnEpoch | None" = None,
+    networks: "str | Networks | Callable[[EnvSpec], Networks] | None" = None,
     callbacks: Sequence[typing.Any] | None = None,
     **settings: typing.Any,
 ) -> "Result":
     """Does what `jaxrl train` does; returns the state, the rows of the log, the path.
 
     `jaxrl.train("sac", "Hopper-v4", steps=100_000, gamma=0.98)`: settings have the
-    names of the command's flags. `on_epoch(state, step)` is called after each epoch;
-    the metrics it returns, such as {"nested/metric": 1.0}, are in the epoch's row.
-    `callbacks` are objects as in `jaxrl.callbacks`.
+    names of the command's flags. `algo` may be a .py file with an algorithm of your
+    own, or its module. `env` may also be a callable that makes a gymnasium environment,
+    or one environment, which then has no test episodes. `networks` are Linen modules,
+    or what returns them for a spec, or its name "module:callable".
+
+    `on_epoch(state, step)` is called after each epoch; the metrics it returns, such as
+    {"nested/metric": 1.0}, are in the epoch's row. `callbacks` are objects as in
+    `jaxrl.callbacks`.
 
     All settings may also come as one dict in the place of `algo`, flat or in sections
     (see `jaxrl.runs.nested`); arguments win over it.
@@ -48,15 +59,21 @@ def train(
     this process, such as `on_epoch`, need `mpirun -n 4 python script.py` instead.
     """
     from jaxrl.runs import nested, spec
-    from jaxrl.training import launch, train
-    from jaxrl.training.user_code import UserCode
+    from jaxrl.training import launch, train, user_env
+    from jaxrl.training.user_code import UserCode, named_networks
 
     config = nested.flat(algo, "the config") if isinstance(algo, Mapping) else {}
-    given = config | settings
-    named, place = given.pop("algo", algo), given.pop("env", None)
+    given = config | settings | named_networks(networks)
+    chosen, place = given.pop("algo", algo), given.pop("env", None)
     start = preset or given.pop("preset", "default")
-    user = UserCode(on_epoch=on_epoch, callbacks=callbacks)
-    run = spec.make(named, env or place, given, str(start))
+    name, own_env = user_env.named_env(place if env is None else env)
+    if user_env.is_instance(own_env):
+        given = {"num_test_episodes": 0, **given}
+    own_networks = None if isinstance(networks, str) else networks
+    user = UserCode(
+        on_epoch=on_epoch, callbacks=callbacks, env=own_env, networks=own_networks
+    )
+    run = spec.make(chosen, name, given, str(start))
     if ranks := launch.ranks_to_start(run.num_procs, user):
         return launch.train(run, ranks, screen)
     return train.train(run, screen, user)
@@ -67,16 +84,23 @@ def resume(
     directory: "str | Path",
     steps: int | None = None,
     *,
+    env: "GivenEnv | None" = None,
     screen: bool = True,
     on_epoch: "OnEpoch | None" = None,
     callbacks: Sequence[typing.Any] | None = None,
+    networks: "Networks | Callable[[EnvSpec], Networks] | None" = None,
     wandb: bool = False,
+    changed_code: bool = False,
 ) -> "Result":
     """Continues a run as if it had never stopped; `steps` to train longer than planned.
 
+    `env` is what the run was trained in, if that was given from Python.
     If the run's callbacks have a state, `callbacks` must be of the same classes in the
     same order; [] drops them. A run that a callback has finished needs `steps`.
     Nothing is sent to Weights & Biases without `wandb`: the run may be a stranger's.
+    `networks` are needed again where config.yaml cannot name them. A run with an
+    algorithm of your own runs its file, and refuses one that has changed unless
+    `changed_code` is True.
 
     XLA's last bits depend on its number of threads: start Python with the `NPROC` that
     config.yaml names, as `jaxrl resume` does.
@@ -85,11 +109,11 @@ def resume(
     from jaxrl.training import launch, train
     from jaxrl.training.user_code import UserCode
 
-    user = UserCode(on_epoch=on_epoch, callbacks=callbacks)
+    user = UserCode(on_epoch=on_epoch, callbacks=callbacks, env=env, networks=networks)
     record = reading.record(directory)
     if ranks := launch.ranks_to_start(record.num_procs, user):
-        return launch.resume(record.path, steps, ranks, screen, wandb)
-    return train.resume(directory, steps, screen, user, wandb)
+        return launch.resume(record.path, steps, ranks, screen, wandb, changed_code)
+    return train.resume(directory, steps, screen, user, wandb, changed_code)
 
 
 @about_arguments()
@@ -97,7 +121,7 @@ def search(
     space: Mapping[str, Mapping[str, list]],
     trials: int | None = None,
     *,
-    algo: str,
+    algo: "str | os.PathLike[str] | types.ModuleType",
     env: str,
     name: str = "search",
     out: str = "runs",
@@ -112,13 +136,14 @@ def search(
 
     `jaxrl.search({"lr": {"log_uniform": [1e-5, 1e-2]}}, algo="sac", env="Hopper-v4")`
     """
+    from jaxrl import algos
     from jaxrl.experiments import runner, search_file
     from jaxrl.experiments import search as searching
     from jaxrl.settings.values import plain
 
     asked = search_file.SearchSpec(
         name=name,
-        fixed=plain({"algo": algo, "env": env, **settings}),
+        fixed=plain({"algo": algos.named(algo), "env": env, **settings}),
         space=search_file.ranges(space),
         out=out,
         trials=plain(trials),
@@ -153,17 +178,27 @@ def random_search(
     return random_search.run(param_space, n_trials, evaluation_fn, seed, screen)
 
 
+@about_arguments()
 def load(
     directory: "str | os.PathLike[str]",
     model: typing.Literal["last", "best"] | int = "last",
-) -> "tuple[Policy, gymnasium.Env]":
+    *,
+    env: "GivenEnv | None" = None,
+    networks: "Networks | Callable[[EnvSpec], Networks] | None" = None,
+    algo: "str | os.PathLike[str] | types.ModuleType" = "",
+) -> "tuple[Policy | JaxPolicy, gymnasium.Env]":
     """The greedy policy of a run and its environment: `env.step(policy(obs))`.
 
-    `model` may be a step at which one was kept.
+    `model` may be a step at which one was kept. `env` replaces the environment that
+    the run names; it is needed where that was given from Python. So are `networks`
+    where config.yaml cannot name them, and `algo`, its file or module, where an
+    algorithm of your own acts in a way that NumPy cannot play.
     """
+    from jaxrl import algos
     from jaxrl.show import agent
 
-    return agent.load(directory, model)
+    code = agent.Code(networks, algos.named(algo))
+    return agent.load(directory, model, env=env, code=code)
 
 
 def load_model(

@@ -5,7 +5,14 @@ from typing import Literal
 import numpy as np
 
 from jaxrl.settings.instances import checked as config
-from jaxrl.types import Discrete, EnvSpec, Transition
+from jaxrl.types import (
+    Box,
+    Discrete,
+    EnvSpec,
+    MultiBinary,
+    MultiDiscrete,
+    Transition,
+)
 
 __all__ = ["batch", "config", "spec"]
 
@@ -19,16 +26,28 @@ def spec(spec: EnvSpec, algo: str, needs: Literal["any", "bounded"]) -> None:
         )
     if needs == "any":
         return
-    if isinstance(spec.action, Discrete):
+    if spec.image or spec.image_part:
+        raise ValueError(
+            f"{algo} has no encoder for images, but the environment observes one; use "
+            "vpg, trpo or ppo, or wrap the environment in "
+            "gymnasium.wrappers.FlattenObservation for an MLP over its pixels"
+        )
+    if not isinstance(spec.action, Box):
         raise ValueError(
             f"{algo} needs a bounded Box action space, but the environment has "
-            f"{spec.action.n} discrete actions; use vpg, trpo or ppo"
+            f"{_described(spec.action)}; use vpg, trpo or ppo"
         )
     if not spec.action.bounded:
         raise ValueError(
             f"{algo} needs bounded actions, but the action space is {spec.action}; "
             "wrap the environment to bound them, or use vpg, trpo or ppo"
         )
+
+
+def _described(action: Discrete | MultiDiscrete | MultiBinary) -> str:
+    if isinstance(action, Discrete):
+        return f"{action.n} discrete actions"
+    return f"the action space {action}"
 
 
 def batch(batch: Transition, algo: str, axes: tuple[str, ...]) -> None:
@@ -57,7 +76,7 @@ def batch(batch: Transition, algo: str, axes: tuple[str, ...]) -> None:
 
 
 def _ranks(name: str, lead: int) -> tuple[int, ...]:
-    """Allowed ranks of a field: discrete actions are scalars, real ones vectors."""
+    """Allowed ranks of a field: one discrete action is a scalar, others vectors."""
     if name == "action" and lead == 2:
         return (lead, lead + 1)
     return (lead + 1,) if name in ("obs", "next_obs", "action") else (lead,)

@@ -25,7 +25,7 @@ class UserError(ValueError):
 
 FLAG = re.compile(r"--([a-z_]+)(?![\w=-])")
 SWITCHES = (
-    *("overwrite", "wandb", "wandb_models", "init_optimizer"),
+    *("overwrite", "wandb", "wandb_models", "init_optimizer", "changed_code"),
     *("count", "suite", "show"),
 )
 

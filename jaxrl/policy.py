@@ -2,7 +2,8 @@
 
 It acts on the host, where a jitted call would be slower, and is what a run saves and
 `jaxrl export` writes: one .npz file with arrays (weight_0, bias_0, ..., log_std, mean
-and std of the observations, low and high of the actions) and `about`, the rest as JSON.
+and std of the observations, low and high of the actions, kernel_0, kernel_bias_0, ...
+of an encoder of images) and `about`, the rest as JSON.
 It does not import JAX.
 """
 
@@ -18,9 +19,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from jaxrl import files
+from jaxrl import files, images
 from jaxrl.settings import Activation
-from jaxrl.spaces import Box, Discrete
+from jaxrl.spaces import ActionSpace, Box, Discrete, Image, MultiBinary, MultiDiscrete
 
 # What zip, NumPy and JSON can raise for a damaged file.
 FILE_ERRORS = (
@@ -40,7 +41,13 @@ ACTIVATIONS: dict[Activation, Callable[[np.ndarray], np.ndarray]] = {
     "silu": lambda x: x / (1 + np.exp(-x)),
 }
 LOG_STD_RANGE = (-20, 2)  # to which a TanhGaussian's log σ is clipped
-HEADS = ("gaussian", "categorical", "tanh_gaussian", "deterministic")
+HEADS: tuple[str, ...] = ("gaussian", "tanh_gaussian", "deterministic")
+HEADS += ("categorical", "multi_categorical", "bernoulli")
+SPACES = {  # of actions, by their names in the file; a Box is in its arrays
+    "discrete": Discrete,
+    "multi_discrete": MultiDiscrete,
+    "multi_binary": MultiBinary,
+}
 
 
 class NewerFormat(Exception):
@@ -52,7 +59,8 @@ class Policy:
     """Observation normaliser, dense layers, and a head that turns outputs into actions.
 
     `head` is one of `HEADS`. Actions are scaled to the space `action`; if it is None,
-    they stay in [-1, 1], or count from 0.
+    they stay in [-1, 1], or count from 0. An `image` first passes through `filters`,
+    the kernels and biases of its encoder; then every activation is a ReLU.
     """
 
     layers: list[tuple[np.ndarray, np.ndarray]]
@@ -63,7 +71,12 @@ class Policy:
     mean: np.ndarray | None = None
     std: np.ndarray | None = None
     clip: float = 10.0
-    action: Box | Discrete | None = None
+    action: ActionSpace | None = None
+    nvec: tuple[int, ...] = ()
+    image: Image | None = None
+    filters: list[tuple[np.ndarray, np.ndarray]] = dataclasses.field(
+        default_factory=list
+    )
 
     def __call__(
         self, obs: np.ndarray, rng: np.random.Generator | None = None
@@ -77,6 +90,8 @@ class Policy:
             )
         if self.mean is not None:
             x = _clip((x - self.mean) / self.std, self.clip)
+        if self.image is not None:
+            x = images.encoded(self.image, self.filters, x)
         activate = ACTIVATIONS[self.activation]
         for weight, bias in self.layers[:-1]:
             x = activate(np.dot(x, weight) + bias)
@@ -86,19 +101,22 @@ class Policy:
 
     def __repr__(self) -> str:
         """Short, for a notebook: no arrays."""
-        sizes = [self.obs_size, *(len(bias) for _, bias in self.layers)]
+        convolved = [len(bias) for _, bias in self.filters]
+        sizes = [self.obs_size, *convolved, *(len(bias) for _, bias in self.layers)]
         return f"Policy({' -> '.join(map(str, sizes))}, {self.activation}, {self.head})"
 
     @property
     def obs_size(self) -> int:
         """Length of an observation."""
-        return len(self.layers[0][0])
+        return self.image.size if self.image else len(self.layers[0][0])
 
     def save(self, path: str | Path) -> None:
         """Writes the file that `load` reads, as a whole or not at all."""
         arrays: dict[str, Any] = {"log_std": np.asarray(self.log_std)}
         for i, (weight, bias) in enumerate(self.layers):
             arrays |= {f"weight_{i}": weight, f"bias_{i}": bias}
+        for i, (kernel, bias) in enumerate(self.filters):
+            arrays |= {f"kernel_{i}": kernel, f"kernel_bias_{i}": bias}
         if self.mean is not None and self.std is not None:
             arrays |= {"mean": self.mean, "std": self.std}
         names = ("activation", "head", "noise", "clip")
@@ -106,8 +124,13 @@ class Policy:
         about |= {"format": FORMAT, "layers": len(self.layers)}
         if isinstance(self.action, Box):
             arrays |= {name: np.array(x) for name, x in vars(self.action).items()}
-        elif self.action is not None:
-            about["discrete"] = vars(self.action)
+        for name, kind in SPACES.items():
+            if type(self.action) is kind:
+                about[name] = vars(self.action)
+        if self.nvec:
+            about["nvec"] = self.nvec
+        if self.image:
+            about["image"] = vars(self.image)
         with files.replacing(Path(path)) as fresh, fresh.open("wb") as file:
             np.savez(file, about=np.array(json.dumps(about)), **arrays)
 
@@ -141,12 +164,18 @@ class Policy:
             raise NewerFormat
         indices = range(about.pop("layers"))
         layers = [(arrays.pop(f"weight_{i}"), arrays.pop(f"bias_{i}")) for i in indices]
-        action: Box | Discrete | None = None
-        if discrete := about.pop("discrete", None):
-            action = Discrete(**discrete)
-        elif "low" in arrays:
+        action: ActionSpace | None = None
+        for name, kind in SPACES.items():
+            if space := about.pop(name, None):
+                action = kind(**space)
+        if "low" in arrays:
             action = Box(tuple(arrays.pop("low")), tuple(arrays.pop("high")))
-        if not all(map(_all_finite, itertools.chain(*layers, arrays.values()))):
+        if image := about.pop("image", None):
+            about |= {"image": Image(**image), "filters": _filters(image, arrays)}
+        if "nvec" in about:
+            about["nvec"] = tuple(map(int, about["nvec"]))
+        both = (*layers, *about.get("filters", []))
+        if not all(map(_all_finite, itertools.chain(*both, arrays.values()))):
             raise ValueError
         policy = cls(layers=layers, action=action, **about, **arrays)
         if not _fits_together(policy):
@@ -172,6 +201,20 @@ class Policy:
             logits = logits - np.log(rng.standard_exponential(logits.shape, np.float32))
         return logits.argmax(axis=-1)
 
+    def _multi_categorical(
+        self, logits: np.ndarray, rng: np.random.Generator | None
+    ) -> np.ndarray:
+        parts = np.split(logits, list(itertools.accumulate(self.nvec))[:-1], axis=-1)
+        return np.stack([self._categorical(part, rng) for part in parts], axis=-1)
+
+    def _bernoulli(
+        self, logits: np.ndarray, rng: np.random.Generator | None
+    ) -> np.ndarray:
+        if rng is not None:  # a logistic variable exceeds −logit with probability p
+            draws = rng.random(logits.shape, np.float32)
+            logits = logits + np.log(draws) - np.log1p(-draws)
+        return (logits > 0).astype(np.int64)
+
     def _tanh_gaussian(
         self, output: np.ndarray, rng: np.random.Generator | None
     ) -> np.ndarray:
@@ -191,17 +234,29 @@ class Policy:
         return _clip(action + self.noise * draws, 1)
 
 
+def _filters(image: dict[str, Any], arrays: dict[str, Any]) -> list:
+    """The encoder's kernels and biases, taken out of the arrays of a file."""
+    names = [(f"kernel_{i}", f"kernel_bias_{i}") for i in range(len(images.LAYERS))]
+    filters = [(arrays.pop(kernel), arrays.pop(bias)) for kernel, bias in names]
+    if not images.fits(Image(**image), [kernel.shape for kernel, _ in filters]):
+        raise ValueError
+    return filters
+
+
 def _fits_together(policy: Policy) -> bool:
     """Whether each layer takes what the one before it gives, and the head the last."""
-    inputs = outputs = policy.obs_size
+    inputs, action = policy.obs_size, policy.action
+    outputs = images.features(policy.image) if policy.image else inputs
     for weight, bias in policy.layers:
         if weight.shape != (outputs, len(bias)) or bias.ndim != 1:
             return False
         outputs = len(bias)
-    discrete = vars(policy.action) if isinstance(policy.action, Discrete) else {}
+    discrete = vars(action) if isinstance(action, Discrete | MultiBinary) else {}
     size = outputs / 2 if policy.head == "tanh_gaussian" else outputs
+    several = policy.head == "multi_categorical"
     return (
-        size == (policy.action.size if policy.action else size // 1)
+        size == (action.size if action else size // 1)
+        and sum(policy.nvec) == (size if several else 0)
         and np.shape(policy.log_std) in ((), (size,))
         and (policy.mean is None) == (policy.std is None)
         and all(x is None or x.shape == (inputs,) for x in (policy.mean, policy.std))

@@ -10,6 +10,9 @@ from jaxrl.settings import Count, Ratio, Size
 from jaxrl.spaces import Box as Box
 from jaxrl.spaces import Discrete as Discrete
 from jaxrl.spaces import EnvSpec as EnvSpec
+from jaxrl.spaces import Image as Image
+from jaxrl.spaces import MultiBinary as MultiBinary
+from jaxrl.spaces import MultiDiscrete as MultiDiscrete
 
 Params = Any
 Metrics = dict[str, jax.Array]

@@ -96,3 +96,78 @@ class SlowReset(Count):
 
 
 gym.register("SlowReset-v0", SlowReset, disable_env_checker=True)
+
+
+class Mixed(gym.Env):
+    """Observes a Dict of several spaces; pays for repeating its first entry."""
+
+    observation_space = gym.spaces.Dict(
+        {
+            "choice": gym.spaces.Discrete(3, start=1),
+            "pair": gym.spaces.Tuple(
+                (gym.spaces.Box(-1, 1, (2,)), gym.spaces.MultiDiscrete([2, 3]))
+            ),
+            "switches": gym.spaces.MultiBinary(2),
+        }
+    )
+    action_space = gym.spaces.MultiDiscrete([3, 2], start=[1, 0])
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return self._draw(), {}
+
+    def _draw(self):
+        rng = self.np_random
+        pair = (
+            rng.uniform(-1, 1, 2).astype(np.float32),
+            rng.integers([2, 3]),
+        )
+        self.choice = rng.integers(1, 4)
+        switches = rng.integers(2, size=2).astype(np.int8)
+        return {"choice": self.choice, "pair": pair, "switches": switches}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        self.steps += 1
+        reward = float(np.ravel(action)[0] == self.choice)
+        return self._draw(), reward, self.steps >= 10, False, {}
+
+
+class Switches(Mixed):
+    """The same with switches in two rows as actions."""
+
+    action_space = gym.spaces.MultiBinary((2, 3))
+
+
+class Picture(Mixed):
+    """Observes a small image [H, W, C], or [C, H, W]; the same actions."""
+
+    def __init__(self, shape=(10, 10, 1), render_mode=None):
+        self.observation_space = gym.spaces.Box(0, 255, shape, np.uint8)
+        self.render_mode = render_mode
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
+
+    def _draw(self):
+        self.choice = self.np_random.integers(1, 4)
+        shape = self.observation_space.shape
+        return self.np_random.integers(0, 256, shape).astype(np.uint8)
+
+    def render(self):
+        return np.zeros((32, 32, 3), np.uint8)
+
+
+def make_pendulum(render_mode=None, limit=20):
+    """A function with wrappers, as Spinning Up's `env_fn`."""
+    env = gym.make("Pendulum-v1", render_mode=render_mode)
+    env = gym.wrappers.TransformReward(env, lambda reward: reward / 10)
+    return gym.wrappers.TimeLimit(env, limit)
+
+
+def make_shared():
+    """A mistake: always the same environment."""
+    return SHARED
+
+
+SHARED = Count()

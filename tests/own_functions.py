@@ -48,3 +48,15 @@ def trains(directory, seed):
 
 def takes_lr(directory, lr):
     pass
+
+
+def logs(directory, seed, fails):
+    """Logs two rows; a later failure is one of the call, not of the log."""
+    import jaxrl
+
+    with jaxrl.Logger(directory, config={"seed": seed}, screen=False) as log:
+        for epoch in range(2):
+            log.store(EpRet=[seed, seed + 1])
+            log.dump(step=10 * (epoch + 1))
+    if fails:
+        raise ValueError("after the log")

@@ -14,15 +14,16 @@ ALLOWED = {
     "errors": set(),
     "files": set(),
     "yaml_lines": {"errors", "files"},
-    "settings": {"yaml_lines"},
+    "settings": {"errors", "yaml_lines"},
     "spaces": set(),
+    "images": {"spaces"},
     "sampling": {"errors"},
     "types": {"settings", "spaces"},
     "checks": {"types", "settings"},
-    "maths": {"types", "settings", "policy"},
-    "algos": {"errors", "types", "settings", "checks", "maths"},
-    "envs": {"spaces"},
-    "policy": {"files", "settings", "spaces"},
+    "maths": {"types", "settings", "images", "policy"},
+    "algos": {"errors", "files", "types", "settings", "checks", "maths"},
+    "envs": {"errors", "spaces", "processes"},  # for signals in worker processes
+    "policy": {"files", "settings", "spaces", "images"},
     "evaluation": set(),
     "processes": {"errors", "files"},
     "callbacks": {"errors", "logging"},  # what a user may import
@@ -33,25 +34,30 @@ ALLOWED = {
         *("processes", "logging", "parallel"),
     },
     "show": {
-        *("__version__", "errors", "files", "spaces", "envs", "policy"),
-        *("evaluation", "logging", "runs"),
+        *("__version__", "errors", "files", "spaces", "images", "maths", "algos"),
+        *("envs", "policy", "evaluation", "logging", "runs"),
     },
     "training": {
         *("errors", "files", "types", "checks", "maths", "algos", "envs", "policy"),
         *("evaluation", "processes", "logging", "parallel", "runs", "callbacks"),
     },
+    "contracts": {"types", "maths", "envs", "training"},
     "experiments": {
         *("errors", "files", "yaml_lines", "settings", "sampling", "algos", "envs"),
         *("processes", "logging", "runs", "training"),
     },
     "cli": {
         *("__version__", "errors", "files", "yaml_lines", "settings", "algos"),
-        "evaluation",
-        *("processes", "logging", "runs", "training", "experiments", "show"),
+        *("evaluation", "processes", "logging", "runs", "training", "contracts"),
+        *("experiments", "show"),
     },
     "api": {
         "errors",
+        "spaces",
+        "envs",  # for the type of what a user gives
         "settings",
+        "maths",
+        "algos",
         "policy",
         "evaluation",
         "runs",
@@ -109,7 +115,11 @@ each_file = pytest.mark.parametrize(
 )
 each_algorithm = pytest.mark.parametrize(
     "path",
-    [p for p in inside if room(p) == "algos" and p.stem not in ("__init__", "presets")],
+    [
+        p
+        for p in inside
+        if room(p) == "algos" and p.stem not in ("__init__", "presets", "user_files")
+    ],
     ids=lambda path: path.stem,
 )
 

@@ -57,6 +57,17 @@ def test_own_networks_lower_their_loss():
     assert losses[-1] < losses[0]
 
 
+def test_own_env_is_trained_resumed_and_played():
+    first, second, last = run(ROOT / "examples" / "own_env.py").splitlines()
+    assert (first, second) == ("1000 steps", "2000 steps")
+    assert float(last.split()[1]) < 0
+
+
+def test_ppo_learns_to_catch_from_pixels():
+    last = run(ROOT / "examples" / "images.py").splitlines()[-1]
+    assert float(last.split()[-1]) > 0.8  # a random policy gets about -0.4
+
+
 def test_a_loop_of_ones_own_is_logged_and_drawn(tmp_path):
     printed = run(ROOT / "examples" / "own_loop.py", where=tmp_path)
     assert float(printed.split()[-1]) > 100  # random policies get about 30

@@ -5,8 +5,7 @@ actor      ρ   = π(a|s) / π_old(a|s)
            L_π = −E[min(ρ A, clip(ρ, 1 − ε, 1 + ε) A)] − c_H E[H(π(·|s))]
 critic     L_V = E[(V(s) − R)²],  R = A + V(s)
 
-Both descend on shuffled minibatches in several passes; one minibatch per pass gives
-Spinning Up's full-batch steps. Policy steps stop when KL(π_old ‖ π) > 1.5 target_kl.
+Both descend on shuffled minibatches; π's steps stop when KL(π_old ‖ π) > 1.5 target_kl.
 """
 
 import dataclasses
@@ -44,7 +43,7 @@ class Config:
     train_v_iters: Count = 10
     """Passes over the rollout that train the value function."""
     minibatches: Size = 32
-    """Minibatches per pass over the rollout; leftover steps are dropped."""
+    """Minibatches per pass, 1 for full-batch steps; leftover steps are dropped."""
     refresh_advantages: bool = True
     """Recompute advantages with the current critic before each pass."""
     target_kl: Limit = float("inf")
@@ -63,6 +62,8 @@ class Config:
     """Activation function of the hidden layers."""
     initializer: nets.Initializer = "orthogonal"
     """Weight initialization; orthogonal also starts with a nearly uniform policy."""
+    encoder: settings.Encoder = "auto"
+    """Network body; auto takes nature_cnn (no hidden) for images, else mlp."""
 
 
 @jax.tree_util.register_dataclass
@@ -93,7 +94,7 @@ def init(
     return State(
         actor=optim.create(actor, optim.clipped_adam(cfg.pi_lr, cfg.max_grad_norm)),
         critic=optim.create(critic, optim.clipped_adam(cfg.vf_lr, cfg.max_grad_norm)),
-        obs_norm=normalize.Moments.zero(spec.obs_size) if cfg.normalize_obs else None,
+        obs_norm=normalize.initial(spec, cfg),
         return_norm=normalize.Moments.zero() if cfg.normalize_returns else None,
         updates=jnp.zeros((), int),
         key=shuffle_key,
@@ -156,8 +157,7 @@ def optimize(
             v_data = (critics.value_loss, part.obs, part.target, networks.critic)
             pi = optim.masked_grad(state.actor, *pi_data, active=policy_active)
             v = optim.masked_grad(state.critic, *v_data, active=value_active)
-            # One mean for both, because each is a round of communication.
-            (pi_grads, info), (v_grads, _) = pmean((pi, v))
+            (pi_grads, info), (v_grads, _) = pmean((pi, v))  # in one communication
             policy_active &= info["KL"] <= 1.5 * cfg.target_kl
             actor = optim.masked_step(state.actor, pi_tx, pi_grads, policy_active)
             critic = optim.masked_step(state.critic, v_tx, v_grads, value_active)

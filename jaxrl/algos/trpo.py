@@ -59,6 +59,8 @@ class Config:
     """Activation function of the hidden layers."""
     initializer: nets.Initializer = "orthogonal"
     """Weight initialization; orthogonal also starts with a nearly uniform policy."""
+    encoder: settings.Encoder = "auto"
+    """Network body; auto takes nature_cnn (no hidden) for images, else mlp."""
 
 
 @jax.tree_util.register_dataclass
@@ -86,7 +88,7 @@ def init(
     return State(
         actor=optim.Net(actor, opt_state=()),
         critic=optim.create(critic, optax.adam(cfg.vf_lr)),
-        obs_norm=normalize.Moments.zero(spec.obs_size) if cfg.normalize_obs else None,
+        obs_norm=normalize.initial(spec, cfg),
         return_norm=normalize.Moments.zero() if cfg.normalize_returns else None,
         config=cfg,
         networks=networks,

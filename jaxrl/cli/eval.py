@@ -21,7 +21,14 @@ FEWEST = 6
 def main(arguments: list[str]) -> int:
     given = options.parser("eval").parse(arguments)
     drawing = _in_a_window() if given.render else {}
-    policy, env = agent.load(given.dir, given.model, given.max_len, **drawing)
+    policy, env = agent.load(
+        given.dir,
+        given.model,
+        given.max_len,
+        code=agent.Code(algo=given.algo),
+        explores=not given.deterministic,
+        **drawing,
+    )
     act = policy if given.deterministic else agent.exploring(policy, given.seed)
     episodes = []
     for step in evaluation.play(act, env, given.num_test_episodes, given.seed):

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from jaxrl.algos import NAMES
+from jaxrl.algos import NAMES, is_file
 from jaxrl.cli import lists, setting_flags
 from jaxrl.cli.stdout import say
 from jaxrl.errors import UserError, suggestion
@@ -25,7 +25,7 @@ OPTIONS = (
 def main(arguments: list[str]) -> int:
     parser = setting_flags.grid(arguments)
     own, unknown = parser.parse_some(arguments)
-    if own.grid in NAMES:
+    if {*own.grid} <= {*NAMES}:
         parser.refuse_misspelt(unknown, (*setting_flags.NO_SETTINGS, *OPTIONS))
     given = {k: x for k, x in vars(own).items() if k not in OPTIONS}
     places = {k: x for k, x in vars(own).items() if k in ("name", "out") and x}
@@ -62,8 +62,8 @@ def _grid_file(
     named: list[str], given: dict[str, list[str]], places: dict[str, str]
 ) -> GridFile:
     """The grid of a file, or of flags."""
-    algos = [name for name in named if name in NAMES] + given.pop("algo", [])
-    others = [name for name in named if name not in NAMES]
+    algos = [x for x in named if x in NAMES or is_file(x)] + given.pop("algo", [])
+    others = [x for x in named if x not in NAMES and not is_file(x)]
     if algos and not others:
         return grid_file.from_flags(list(dict.fromkeys(algos)), given, places)
     first = others[0] if others else ""

@@ -22,6 +22,8 @@ COMMANDS = {
     "plot": "draw learning curves",
     "report": "write a page for the browser: table, curves, settings, failures",
     "ls": "list runs and their status",
+    "new": "write a copy of an algorithm, to change",
+    "check": "run the contracts of an algorithm on a file of yours",
     "doctor": "check that everything works on this machine",
     "export": "write a trained policy as one file that needs only NumPy",
     "completion": "print a script that completes commands and flags in a shell",

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from jaxrl.algos import NAMES
 from jaxrl.cli import flags, setting_flags
 from jaxrl.cli.flags import Parser
 from jaxrl.cli.setting_flags import DURATION, add_jobs, add_verbose
@@ -70,6 +71,12 @@ MODEL = _option(
 )
 MAX_LEN = _number("maximum steps per episode", "--max_len")
 SEED = _number("seed of the episodes", "--seed", default=0)
+ALGO = _option(
+    "--algo",
+    metavar="FILE",
+    default="",
+    help="run this file, for an algorithm of yours whose act NumPy cannot play",
+)
 RUNS = "runs, directories of runs, or globs"
 
 
@@ -162,13 +169,14 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
         [_add_search],
     ),
     "resume": (
-        "DIR [--steps N] [--wandb]",
+        "DIR [--steps N] [--wandb] [--changed-code]",
         "Continues a run from its last checkpoint, with the same results as if it had "
         "never stopped.",
         [
             RUN,
             _number("total steps of the run, to train longer than planned", "--steps"),
             _switch("--wandb", "also log to Weights & Biases; not as config.yaml asks"),
+            _switch("--changed_code", "continue with your algorithm's changed file"),
             add_verbose,
         ],
     ),
@@ -177,10 +185,10 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
         "Trains the first epochs of a run again, elsewhere, and compares every cell of "
         "progress.csv except the times, and the state. Exit code 0: identical; 1: "
         "different; 2: it cannot be verified. Changes nothing in DIR. An environment "
-        "named module:ID is imported.",
+        "named module:ID is imported, and an algorithm's own file is run.",
         [
             RUN,
-            _number("--epochs", "epochs to repeat [about a minute's worth]"),
+            _number("epochs to repeat [about a minute's worth]", "--epochs"),
             _option("--into", metavar="DIR", help=argparse.SUPPRESS),
             add_verbose,
         ],
@@ -190,7 +198,7 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
         "Plays episodes with the policy of a run, in the run's environment.",
         [
             *(RUN, MODEL, _episodes(100)),
-            *(MAX_LEN, SEED, _add_way_to_act),
+            *(MAX_LEN, SEED, _add_way_to_act, ALGO),
             _switch("--render", "show the episodes in a window"),
             _switch("--json", "print one line of JSON instead"),
         ],
@@ -200,7 +208,7 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
         "Records a video of a run's policy in its environment; needs no display.",
         [
             *(RUN, MODEL, _output("agent.mp4")),
-            *(_episodes(1), MAX_LEN, SEED),
+            *(_episodes(1), MAX_LEN, SEED, ALGO),
         ],
     ),
     "plot": (
@@ -234,6 +242,22 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
                 help="directory that would hold the runs [runs]",
             )
         ],
+    ),
+    "new": (
+        "FILE.py --from ALGO",
+        "Writes a copy of an algorithm, to change and to train with: jaxrl train "
+        "./FILE.py --env ID.",
+        [
+            _option("file", metavar="FILE", help="file to write, as in my_sac.py"),
+            lambda made: made.add_choice("--from", NAMES, "the algorithm to copy"),
+        ],
+    ),
+    "check": (
+        "FILE.py",
+        "Runs the contracts of an algorithm on your file: the six names, purity, "
+        "compilation, vmap, scan, donation, two devices and five small problems. "
+        "Prints a line for each; takes one or two minutes.",
+        [_option("file", metavar="FILE", help="an algorithm's file, or a name")],
     ),
     "export": (
         "DIR [-o policy.npz|policy.onnx] [--overwrite] ...",

@@ -10,6 +10,7 @@ def main(arguments: list[str]) -> int:
     changes = setting_flags.parsed(parser, arguments, ("verbose_ranks",))
     record = reading.record(changes.pop("dir"))
     lists.refuse_in_rerun(str(record.path), changes)
+    running.announce_code(record)
     threads = running.fix_threads(record)
     running.cache_compilations()
     from jaxrl.runs import directory
@@ -21,6 +22,7 @@ def main(arguments: list[str]) -> int:
     changes.setdefault("out", str(beside.parent if in_experiment else beside))
     text = directory.config_text(record.path)
     run = directory.read(text, **changes)
+    running.note_changed_code(record, run)
     if directory.run_path(run).resolve() == record.path.resolve():
         changes["exp_name"] = f"{run.exp_name}-rerun"
         run = directory.read(text, **changes)

@@ -5,11 +5,14 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jaxrl.algos import is_file
+from jaxrl.algos.user_files import short
 from jaxrl.cli import compilations, outcome, stdout
 from jaxrl.logging.console import terminal
 from jaxrl.processes import mpirun, ranks
 from jaxrl.runs import status
-from jaxrl.runs.reading import Record
+from jaxrl.runs.reading import CODE, Record
+from jaxrl.runs.spec import Run
 from jaxrl.runs.status import Status
 
 if TYPE_CHECKING:
@@ -23,6 +26,23 @@ def fix_threads(record: Record) -> int:
     if isinstance(threads, int) and 0 < threads <= 1024:
         os.environ["NPROC"] = str(threads)
     return int(os.environ["NPROC"])
+
+
+def announce_code(record: Record) -> None:
+    """Says that a user's algorithm will be run; refuses one that is in the run."""
+    from jaxrl.runs import code
+
+    code.refuse_foreign(record.path, record.config)
+    if is_file(record.config["algo"]) and ranks.prints():
+        stdout.say(f"running the algorithm in {record.config['algo']}")
+
+
+def note_changed_code(record: Record, run: Run) -> None:
+    """Says that a repeated run has other code than the first."""
+    before = str(record.config.get(CODE, ""))
+    if before != run.algo_sha256 and ranks.prints():
+        shown = f"SHA-256 {short(before)}, now {short(run.algo_sha256)}"
+        stdout.say(f"{run.algo} has changed since that run ({shown})")
 
 
 def launched(words: list[str], run: Path, size: int, threads: int = 0) -> int:

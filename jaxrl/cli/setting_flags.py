@@ -5,14 +5,17 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from jaxrl.algos import NAMES, presets
+from jaxrl.algos import NAMES, is_file, label, presets
 from jaxrl.cli import flags
 from jaxrl.cli.flags import Parser
 from jaxrl.errors import UserError
 from jaxrl.runs import spec
 from jaxrl.settings import values
 
-ENV = "gymnasium environment; module:ID imports the module first"
+ENV = (
+    "gymnasium environment; module:ID imports the module first, module:NAME calls its "
+    "function or class; envpool/ID by EnvPool, ale_py:ALE/Pong-v5 for Atari"
+)
 PRESETS = "|".join(("default", *presets.PRESETS))
 PRESET = "defaults to start from [default]"
 SETTINGS = "every setting of its algorithm, as in jaxrl train ALGO --help"
@@ -38,14 +41,15 @@ def parsed(
 def train(words: Sequence[str], config: str = "") -> Parser:
     """`config` is the algorithm that a --config file names."""
     algo = flags.first_word(words) or config
-    algo = algo if algo in NAMES else ""
+    algo = algo if algo in NAMES or is_file(algo) else ""
     made = Parser(
         f"jaxrl train {algo or 'ALGO'} --env ID [--preset NAME] [--config FILE] "
         "[--setting value ...]",
-        f"Trains a policy. Algorithms: {', '.join(NAMES)}. "
+        f"Trains a policy. Algorithms: {', '.join(NAMES)}, or a .py file of your own "
+        "(jaxrl new writes one to start from). "
         + ("--no_NAME turns a switch off." if algo else HINT),
     )
-    made.add_argument("algo", nargs="?", metavar="ALGO", help="algorithm")
+    made.add_argument("algo", nargs="?", metavar="ALGO", help="algorithm, or its file")
     add = made.add_argument
     _add(made, "env", "ID", ENV)
     _add(made, "preset", PRESETS, PRESET)
@@ -108,7 +112,8 @@ def rerun(words: Sequence[str]) -> Parser:
     )
     made.add_argument("dir", metavar="DIR", help="directory of a run")
     add_verbose(made)
-    _add_settings(made, _algorithm_in(flags.first_word(words)))
+    # A stranger's run names the file: it is not imported to read its settings.
+    _add_settings(made, _algorithm_in(flags.first_word(words)), execute=False)
     return made
 
 
@@ -123,18 +128,26 @@ def _algorithm_in(directory: str) -> str:
 
 
 def _add_settings(
-    made: Parser, algo: str, preset: str = "", several: bool = False
+    made: Parser,
+    algo: str,
+    preset: str = "",
+    several: bool = False,
+    execute: bool = True,
 ) -> None:
-    """Those of an algorithm, in groups; without one, those of all, not in the help."""
-    titles = {"run": "run", "data": "data", "config": f"algorithm {algo}"}
+    """Those of an algorithm, in groups; without one, those of all, not in the help.
+
+    Without `execute` a user's file is only read.
+    """
+    titles = {"run": "run", "data": "data", "config": f"algorithm {label(algo)}"}
     groups = {owner: made.add_argument_group(title) for owner, title in titles.items()}
     known: dict[str, spec.Setting] = {}
-    for name in [algo] if algo in NAMES else NAMES:
-        with contextlib.suppress(ValueError):  # an unknown preset, named by `make`
-            known |= spec.known_settings(name, preset or "default")
+    one = algo in NAMES or is_file(algo)
+    for name in [algo] if one else NAMES:
+        with contextlib.suppress(ValueError):  # which `make` explains
+            known |= spec.known_settings(name, preset or "default", execute)
     taken = {action.dest for action in made._actions}
     for name, setting in known.items():
-        visible = algo in NAMES and name not in INTERNAL
+        visible = one and name not in INTERNAL
         if name not in taken:
             _add_setting(groups[setting.owner], name, setting, several, visible)
 

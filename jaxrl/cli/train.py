@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl import yaml_lines
-from jaxrl.algos import NAMES
+from jaxrl.algos import NAMES, is_file
 from jaxrl.cli import flags, lists, running, setting_flags
 from jaxrl.errors import UserError, unknown
 from jaxrl.experiments import values
@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
     _check_file(path, document, algo, own)
     if not env:
         raise UserError("missing environment; name one, as in --env Hopper-v4")
-    if flags.peek(arguments, "--env"):
+    if flags.peek(arguments, "--env") or flags.peek(arguments, "--networks"):
         # Only a module that the user names may be imported from here: one that a file
         # names may be a stranger's.
         sys.path.insert(0, os.getcwd())
@@ -61,8 +61,9 @@ def _algorithm(
     if algo and in_file and algo != in_file:
         raise UserError(f"the command says {algo}, but {file} says {in_file}")
     if not algo and not in_file:
-        raise UserError(f"missing algorithm; choose {', '.join(NAMES)}")
-    if algo and algo not in NAMES:
+        names = ", ".join(NAMES)
+        raise UserError(f"missing algorithm; choose {names}, or name a .py file")
+    if algo and algo not in NAMES and not is_file(algo):
         raise UserError(unknown("algorithm", algo, NAMES))
     mistakes = Mistakes(document.lines)
     mistakes.add(

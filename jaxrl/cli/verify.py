@@ -18,6 +18,10 @@ from jaxrl.runs.reading import Record
 def main(arguments: list[str]) -> int:
     given = options.parser("verify").parse(arguments)
     record = reading.record(given.dir)
+    if record.is_own_loop:
+        raise UserError(
+            f"{record.path} was logged by a program that jaxrl cannot repeat"
+        )
     threads = running.fix_threads(record)
     epochs = _epochs(record, given.epochs)
     if given.into:  # a rank that the command started
@@ -27,6 +31,7 @@ def main(arguments: list[str]) -> int:
         raise UserError("jaxrl verify starts its processes itself; leave out mpirun")
     steps = int(record.progress["TotalEnvInteracts"][epochs - 1])
     say(f"training the first {_count(epochs, 'epoch')} again ({steps} steps)")
+    running.announce_code(record)
     if ":" in record.config["env"]:
         say(f"  in {printable(record.config['env'])}, whose module is imported")
     with tempfile.TemporaryDirectory(prefix="jaxrl-verify-") as place:
@@ -57,10 +62,12 @@ def _epochs(record: Record, asked: int | None) -> int:
 def _repeat(record: Record, place: Path, epochs: int) -> None:
     """Trains in a directory of its own, whatever config.yaml says of where."""
     running.cache_compilations()
-    from jaxrl.runs import directory
+    from jaxrl.runs import code, directory
     from jaxrl.training import repeat
 
-    run = directory.read(directory.config_text(record.path), out=str(place))
+    text = directory.config_text(record.path)
+    code.check(record.path, [text], changed=False)
+    run = directory.read(text, out=str(place))
     if part := comparison.end_of_first_part(record):
         run = directory.with_total_steps(run, part[1])
     with _as_unverifiable():
@@ -81,14 +88,15 @@ def _report(record: Record, repeated: Record, epochs: int) -> int:
     found = comparison.compare(record, repeated, epochs)
     found = _with_state(record, repeated, found)
     if found.own:
-        say(f"  not compared, in one of the two alone: {', '.join(found.own)}")
+        names = printable(", ".join(found.own))
+        say(f"  not compared, in one of the two alone: {names}")
     if not found.difference:
         parts = [_count(found.epochs, "epoch"), _count(found.columns, "column")]
         parts += [_count(found.models, "policy", "policies")] if found.models else []
         say(f"identical: {', '.join(parts)}")
         return 0
     where, before, now = found.difference
-    say(f"different: {where} is {before} in {record.path} and {now} here")
+    say(f"different: {where} is {printable(before)} in {record.path} and {now} here")
     there, here = record.config.get("machine"), repeated.config["machine"]
     lines = comparison.machine_differences(there, here)
     same = "versions, threads and machine are the same; did the environment change?"
@@ -108,7 +116,10 @@ def _with_state(record: Record, repeated: Record, found: Compared) -> Compared:
         return found
     if there.content["env_steps"] != here.content["env_steps"]:
         return found
-    hashes = [comparison.digest(saved.content["state"]) for saved in (there, here)]
+    try:
+        hashes = [comparison.digest(saved.content["state"]) for saved in (there, here)]
+    except (LookupError, TypeError, AttributeError):  # not as a run saves it
+        raise UserError(f"{record.path}: its checkpoint is damaged: no state") from None
     say(f"  SHA-256 of the state at step {here.content['env_steps']}: {hashes[1]}")
     if hashes[0] == hashes[1]:
         return found

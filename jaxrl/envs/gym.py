@@ -1,48 +1,16 @@
 """Gymnasium's environments: N of them in one process, or one for evaluation."""
 
-import contextlib
-import difflib
-import importlib
 import math
-import sys
-import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 
-from jaxrl.spaces import Box, Discrete, EnvSpec
-
-
-def spec_of(env: gym.Env | gym.vector.VectorEnv) -> EnvSpec:
-    """The spec of an environment; observations are flattened to vectors."""
-    if not isinstance(getattr(env, "observation_space", None), gym.Space):
-        raise TypeError(
-            f"spec_of takes a gymnasium environment, got {env!r}; make one with "
-            "gymnasium.make"
-        )
-    single = getattr(env, "single_observation_space", None)
-    space = env.observation_space if single is None else single
-    if not isinstance(space, gym.spaces.Box):
-        raise ValueError(
-            f"jaxrl takes Box observations, but the environment gives a "
-            f"{type(space).__name__}; wrap it in gymnasium.wrappers.FlattenObservation"
-        )
-    actions = getattr(env, "single_action_space", env.action_space)
-    return EnvSpec(math.prod(space.shape), action_space(actions))
-
-
-def action_space(space: gym.Space) -> Box | Discrete:
-    """The same space in jaxrl's terms."""
-    if isinstance(space, gym.spaces.Discrete):
-        return Discrete(int(space.n), int(space.start))
-    if isinstance(space, gym.spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        return Box(tuple(space.low.ravel()), tuple(space.high.ravel()))
-    raise ValueError(
-        f"jaxrl supports real Box and Discrete actions, but the environment takes "
-        f"{space}; wrap it in one that takes either"
-    )
+from jaxrl.envs import making
+from jaxrl.envs.conversion import action_scaler, flattener, spec_of, with_flat_spaces
+from jaxrl.envs.naming import GivenEnv
+from jaxrl.spaces import EnvSpec
 
 
 class Episode(NamedTuple):
@@ -69,24 +37,26 @@ class Environments:
 
     def __init__(
         self,
-        env_id: str,
-        count: int,
-        seed: int,
+        envs: Sequence[gym.Env],
+        seeds: Sequence[int],
         max_ep_len: int,
-        env_kwargs: Mapping[str, Any] | None = None,
+        closes: bool = True,
     ) -> None:
-        self.envs = [_make(env_id, env_kwargs or {}) for _ in range(count)]
-        self.spec = spec_of(self.envs[0])
+        """`closes`: whether `close` also closes the environments."""
+        count = len(envs)
+        self.envs, self._closes = envs, closes
+        self.spec = spec_of(envs[0])
         self.finished: list[Episode] = []
         self._max_ep_len = max_ep_len
-        self._to_envs = _action_scaler(self.envs[0].action_space)
+        self._flat = flattener(envs[0].observation_space)
+        self._to_envs = action_scaler(envs[0].action_space)
         self._returned, self._length = [0.0] * count, [0] * count
         self.rewards = [0.0] * count  # of the last step, in double precision
         self._origins: list[dict[str, Any]] = [{} for _ in range(count)]
         self._actions: list[list[np.ndarray]] = [[] for _ in range(count)]
-        self.obs = np.zeros((count, self.spec.obs_size), np.float32)
-        for i, own in enumerate(np.random.SeedSequence(seed).generate_state(count)):
-            self.obs[i] = self._start_episode(i, {"seed": int(own)})
+        self.obs = np.zeros((count, self.spec.obs_size), self.spec.obs_dtype)
+        for i, own in enumerate(seeds):
+            self.obs[i] = self._start_episode(i, {"seed": own})
 
     def step(self, action: np.ndarray) -> Stepped:
         """Steps each environment; adds finished episodes to `finished`."""
@@ -101,7 +71,7 @@ class Environments:
         for i, chosen in enumerate(self._to_envs(action)):
             obs, reward, terminated, truncated, _ = self.envs[i].step(chosen)
             self._actions[i].append(action[i])
-            self.obs[i] = after.next_obs[i] = np.ravel(obs)
+            self.obs[i] = after.next_obs[i] = self._flat(obs)
             after.reward[i] = reward
             self.rewards[i] = float(reward)
             self._returned[i] += self.rewards[i]
@@ -122,7 +92,7 @@ class Environments:
         env = self.envs[i]
         if "state" in origin:
             env.unwrapped.np_random.bit_generator.state = origin["state"]
-        obs = np.ravel(env.reset(seed=origin.get("seed"))[0])
+        obs = self._flat(env.reset(seed=origin.get("seed"))[0])
         check_finite("observation", obs)
         return obs
 
@@ -164,14 +134,15 @@ class Environments:
             (chosen,) = self._to_envs(action[None])
             obs, _, terminated, truncated, _ = self.envs[i].step(chosen)
             self._actions[i].append(action)
-            self.obs[i] = np.ravel(obs)
+            self.obs[i] = self._flat(obs)
             if terminated or truncated:
                 return False
         return np.array_equal(self.obs[i], last)
 
     def close(self) -> None:
-        for env in self.envs:
-            env.close()
+        if self._closes:
+            for env in self.envs:
+                env.close()
 
 
 def _rng_state(env: gym.Env) -> dict[str, Any]:
@@ -186,100 +157,13 @@ def check_finite(name: str, values: np.ndarray) -> None:
         raise FloatingPointError(f"the {name} is not finite: {values}")
 
 
-def _action_scaler(space: gym.Space) -> Callable[[np.ndarray], Iterable]:
-    """Maps the library's actions [N, ...] to those of N environments."""
-    if isinstance(space, gym.spaces.Discrete):
-        start = int(space.start)
-        return lambda action: (action + start).tolist()
-    assert isinstance(space, gym.spaces.Box)
-    low, high = space.low, space.high
-    plain = low.ndim == 1 and low.dtype == np.float32
-    if plain and np.all(low == -1) and np.all(high == 1):
-        return lambda action: np.minimum(np.maximum(action, low), high)  # fastest
-    bounds, shape = action_space(space), (-1, *space.shape)
-    return lambda action: bounds.scale(action).reshape(shape).astype(space.dtype)
-
-
-def single(env_id: str, max_ep_len: int, env_kwargs: Mapping[str, Any]) -> gym.Env:
+def single(
+    env: GivenEnv, max_ep_len: int, env_kwargs: Mapping[str, Any]
+) -> tuple[gym.Env, EnvSpec]:
     """One environment with flat observations and actions, for a saved policy.
 
     Its actions have the environment's own scale, unlike those of `Environments`.
     """
-    env = _make(env_id, env_kwargs)
-    spec_of(env)  # raises for spaces that jaxrl does not support
-    space = env.action_space
-    env = gym.wrappers.FlattenObservation(env)
-    if isinstance(space, gym.spaces.Box):
-        flat = gym.spaces.flatten_space(space)
-        shape, dtype = space.shape, space.dtype
-        env = gym.wrappers.TransformAction(
-            env, lambda action: np.reshape(action, shape).astype(dtype), flat
-        )
-    return gym.wrappers.TimeLimit(env, max_ep_len)
-
-
-def misspelt(env_id: str) -> str:
-    """An error if there is no such environment; empty if there may be one."""
-    module, _, name = env_id.rpartition(":")
-    known = {*gym.registry, *(one.rpartition("-v")[0] for one in gym.registry)}
-    near = difflib.get_close_matches(name, gym.registry, 3, 0.66)
-    if name in known or (module and not near):
-        return ""
-    other = "if a package registers it, name its module, as in my_module:MyEnv-v0"
-    hint = f"did you mean {' or '.join(near)}?" if near else other
-    return f"gymnasium has no environment {env_id!r}; {hint}"
-
-
-def _newer_version(name: str) -> str:
-    """A hint where gymnasium has dropped this version, such as Hopper-v2."""
-    base, _, version = name.rpartition("-v")
-    others = [one.rpartition("-v") for one in gym.registry]
-    newest = max((v for b, _, v in others if b == base), default=version)
-    return f"it was removed; use {base}-v{newest}" if newest > version else ""
-
-
-def _redirect_mujoco_warnings() -> None:
-    """Prints MuJoCo's first warning on stderr, and drops the others.
-
-    By default MuJoCo appends each to MUJOCO_LOG.TXT in the current directory. A
-    handler that the user has set stays.
-    """
-    mujoco = sys.modules.get("mujoco")  # there if an environment has imported it
-    if mujoco is None or mujoco.get_mju_user_warning() is not None:
-        return
-    shown: list[str] = []
-
-    def show_first(message: str) -> None:
-        if not shown:
-            shown.append(message)
-            with contextlib.suppress(OSError, ValueError):  # stderr may be closed
-                print(f"note: MuJoCo: {message}", file=sys.stderr, flush=True)
-
-    mujoco.set_mju_user_warning(show_first)
-
-
-def _make(env_id: str, env_kwargs: Mapping[str, Any]) -> gym.Env:
-    module, _, name = env_id.rpartition(":")
-    try:
-        if module:
-            importlib.import_module(module)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=".*out of date.*")
-            env = gym.make(name, disable_env_checker=True, **env_kwargs)
-        _redirect_mujoco_warnings()
-        return env
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            f"cannot import {error.name!r} for {env_id!r}; if it is in this "
-            "directory and you trust it, set PYTHONPATH=."
-        ) from None
-    except (gym.error.Error, ImportError) as error:
-        if sentence := misspelt(env_id):
-            raise ValueError(sentence) from None
-        reason = _newer_version(name) or " ".join(str(error).split()).rstrip(".")
-        raise ValueError(f"cannot make {env_id!r}: {reason}") from None
-    except TypeError as error:
-        reason = str(error).split(" was raised from")[0]
-        raise ValueError(
-            f"{env_id!r} does not accept {dict(env_kwargs)}: {reason}"
-        ) from None
+    made = making.make(env, env_kwargs)
+    spec = spec_of(made)  # raises for spaces that jaxrl does not support
+    return gym.wrappers.TimeLimit(with_flat_spaces(made), max_ep_len), spec

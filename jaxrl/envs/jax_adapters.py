@@ -8,6 +8,7 @@ import functools
 import importlib
 import math
 import subprocess
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -17,8 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium.experimental.functional import FuncEnv
 
-from jaxrl.envs.gym import action_space, misspelt
+from jaxrl.envs.conversion import action_space
 from jaxrl.envs.jax import JaxEnv, Step
+from jaxrl.envs.making import misspelt
 from jaxrl.errors import unknown
 from jaxrl.spaces import Box, Discrete, EnvSpec
 
@@ -222,7 +224,9 @@ FAMILIES: dict[str, Callable[[str, Mapping[str, Any]], JaxEnv]] = {
 
 def _package(module: str, extra: str) -> Any:
     try:
-        return importlib.import_module(module)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of packages that they use
+            return importlib.import_module(module)
     except ImportError as error:
         raise ValueError(
             f"{extra}/... needs the extra {extra!r} (pip install 'jaxrl[{extra}]'): "
@@ -243,41 +247,3 @@ def make(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> JaxEnv:
     except TypeError as error:
         given = dict(env_kwargs or {})
         raise ValueError(f"{env_id!r} does not accept {given}: {error}") from None
-
-
-def from_object(env: Any) -> JaxEnv | None:
-    """A user's object with our protocol or a `FuncEnv`; None for anything else."""
-    name = type(env).__name__
-    if isinstance(env, FuncEnv):
-        return _checked(Functional(env), name)
-    has_functions = callable(getattr(env, "reset", None)) and hasattr(env, "step")
-    if has_functions and isinstance(getattr(env, "spec", None), EnvSpec):
-        return _checked(env, name)
-    return None
-
-
-def _checked(env: JaxEnv, name: str) -> JaxEnv:
-    """Refuses an environment whose functions do not fit together."""
-    action, size = env.spec.action, env.spec.obs_size
-    zero = jnp.zeros(() if isinstance(action, Discrete) else action.size)
-    chosen = action.scale(zero.astype(int) if isinstance(action, Discrete) else zero)
-
-    def first_step(key: jax.Array) -> tuple[Any, jax.Array, Step]:
-        state, obs = env.reset(key)
-        return state, obs, env.step(state, chosen, key)
-
-    before, obs, after = jax.eval_shape(first_step, jax.random.key(0))
-    if obs.shape != (size,) or after.obs.shape != (size,):
-        raise ValueError(
-            f"{name} has observations of shape {obs.shape} after reset and "
-            f"{after.obs.shape} after step, but its spec has obs_size {size}"
-        )
-    shapes = [
-        [(x.shape, x.dtype) for x in jax.tree.leaves(s)] for s in (before, after.state)
-    ]
-    if shapes[0] != shapes[1]:
-        raise ValueError(
-            f"{name}: the state after step has other shapes or types than after reset: "
-            f"{shapes[1]} and {shapes[0]}"
-        )
-    return env

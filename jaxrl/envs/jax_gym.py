@@ -1,11 +1,13 @@
 """A JAX environment on the host, as gymnasium's: for eval, video and `jaxrl.load`."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
 import jax
 import numpy as np
 
+from jaxrl.envs import jax_adapters, jax_finding
 from jaxrl.envs.jax import JaxEnv
 from jaxrl.spaces import Discrete
 
@@ -52,6 +54,20 @@ class JaxGym(gym.Env):
 
     def _next_key(self) -> jax.Array:
         return jax.random.key(self.np_random.integers(2**32, dtype=np.uint32))
+
+
+def make(env_id: str, env_kwargs: Mapping[str, Any]) -> JaxGym:
+    """The environment of a name such as phys2d/CartPole-v1."""
+    given = dict(env_kwargs)
+    mode = given.pop("render_mode", None)
+    return JaxGym(jax_adapters.make(env_id, given), env_id, mode)
+
+
+def from_object(env: Any) -> JaxGym:
+    """Of a user's object, which is drawn if it has a method `render(state)`."""
+    found = jax_finding.from_object(env)
+    mode = "rgb_array" if hasattr(found, "render") else None
+    return JaxGym(found, type(env).__name__, mode)
 
 
 def _gymnasium_space(space: Any) -> gym.Space:

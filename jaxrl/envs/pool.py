@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxrl.envs.gym import Episode, Stepped, check_finite, spec_of
+from jaxrl.envs.conversion import spec_of
+from jaxrl.envs.gym import Episode, Stepped, check_finite
 
 PREFIX = "envpool/"
 
@@ -20,7 +21,13 @@ class Pool:
         self._make_pool, self._seed = make_pool, seed
         self._pool = make_pool(seed)
         self.spec = spec_of(self._pool)
-        self.obs = self._flat(self._pool.reset()[0])
+        first = self._pool.reset()[0]
+        if not isinstance(first, np.ndarray):
+            raise ValueError(
+                "jaxrl takes Box observations from EnvPool, but this environment gives "
+                f"{type(first).__name__}s; use gymnasium's environment"
+            )
+        self.obs = self._flat(first)
         count = len(self.obs)
         self.finished: list[Episode] = []
         self._max_ep_len = max_ep_len
@@ -78,7 +85,7 @@ class Pool:
         self._pool.close()
 
     def _flat(self, obs: np.ndarray) -> np.ndarray:
-        return obs.reshape(len(obs), -1).astype(np.float32)
+        return obs.reshape(len(obs), -1).astype(self.spec.obs_dtype)
 
 
 def make(env_id: str, count: int, env_kwargs: Mapping[str, Any], seed: int) -> Any:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from jaxrl.algos import label
 from jaxrl.errors import UserError
 
 Settings = dict[str, Any]
@@ -178,7 +179,7 @@ def _clean(value: Any) -> str:
     """`value` as a part of a file's name."""
     if isinstance(value, list | tuple):
         return "-".join(map(_clean, value))
-    text = str(getattr(value, "__name__", value))
+    text = label(str(getattr(value, "__name__", value)))
     return re.sub(r"[^a-z0-9_-]", "-", text.lower())
 
 

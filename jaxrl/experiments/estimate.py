@@ -9,6 +9,7 @@ from jaxrl.errors import UserError
 from jaxrl.experiments.variant import Variant
 from jaxrl.runs import reading
 from jaxrl.runs.reading import Record
+from jaxrl.runs.spec import Run
 
 # Steps per second with the default settings in Hopper on one core of a server of 2020,
 # used where there is no earlier run.
@@ -34,13 +35,19 @@ def estimate(variants: Sequence[Variant], jobs: int = 0) -> tuple[float, str]:
         exact = exact and speed is not None
         left = variant.run.total_steps - _steps_done(variant)
         startup = START if left > 0 else 0
-        seconds.append(left / (speed or TYPICAL_SPEED[algo]) + startup)
+        seconds.append(left / (speed or _typical_speed(variant.run)) + startup)
     largest = max(variant.processes for variant in variants)
     fitting = max(len(os.sched_getaffinity(0)) // largest, 1)
     concurrent = min(jobs or fitting, len(variants))
     basis = "from the speed of earlier runs" if exact else "no earlier runs; rough"
     total = max(sum(seconds) / concurrent, max(seconds))
     return total, f"{concurrent} at a time, {basis}"
+
+
+def _typical_speed(run: Run) -> int:
+    """Of a user's algorithm, that of one which learns from the same kind of data."""
+    like = "sac" if hasattr(run.data, "replay_size") else "ppo"
+    return TYPICAL_SPEED.get(run.algo, TYPICAL_SPEED[like])
 
 
 def _steps_done(variant: Variant) -> int:

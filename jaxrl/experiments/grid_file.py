@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jaxrl import yaml_lines
+from jaxrl import algos, yaml_lines
 from jaxrl.errors import UserError, suggestion
 from jaxrl.experiments import combinations, slurm, values
 from jaxrl.experiments.grid import Grid
@@ -61,15 +61,16 @@ def read(path: str, changes: Mapping[str, str] | None = None) -> GridFile:
 
 
 def from_flags(
-    algos: Sequence[str],
+    chosen: list[str],
     flags: Mapping[str, list[str]],
     changes: Mapping[str, str] | None = None,
 ) -> GridFile:
     """The grid of one line: flags with a value or several."""
     if "env" not in flags:
         raise UserError("missing environment; name one or several, as in --env Ant-v4")
-    builder = Builder("-".join(algos), Mistakes())
-    data = {"algo": list(algos)} | dict(flags)
+    values.notice(chosen)
+    builder = Builder("-".join(map(algos.label, chosen)), Mistakes())
+    data = {"algo": chosen} | dict(flags)
     builder.add_settings([Entry((key,), x) for key, x in data.items()])
     return builder.grid_file("the grid", changes or {})
 
@@ -108,6 +109,7 @@ class Builder:
     def add_all(self, data: Mapping[Any, Any]) -> None:
         """The settings and sections of a file."""
         data = self.mapping(data, ())
+        values.notice(data.get("algo"))
         entries = [Entry((k,), x) for k, x in data.items() if k not in SECTIONS]
         self.add_settings(entries)
         for section in SECTIONS:  # what is excluded must be there before

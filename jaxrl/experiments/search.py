@@ -47,7 +47,8 @@ class SearchResult(NamedTuple):
             return ""
         rest = {k: x for k, x in self.settings.items() if k not in ("algo", "env")}
         words = [f"--{key} {_word(value)}" for key, value in rest.items()]
-        start = f"jaxrl train {self.settings['algo']} --env {self.settings['env']}"
+        algo = shlex.quote(self.settings["algo"])
+        start = f"jaxrl train {algo} --env {self.settings['env']}"
         return " ".join([start, *words])
 
 

@@ -10,9 +10,10 @@ import typing
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from jaxrl.algos import NAMES
+from jaxrl import algos as algorithms
+from jaxrl.algos import NAMES, is_file
 from jaxrl.algos.presets import PRESETS
-from jaxrl.errors import unknown
+from jaxrl.errors import UserError, unknown
 from jaxrl.runs import spec
 from jaxrl.settings import values
 from jaxrl.yaml_lines import parsed
@@ -26,9 +27,27 @@ ELSEWHERE = {
 }
 
 
-@functools.cache
+_files: dict[str, None] = {}  # users' algorithms that were named so far
+
+
+def notice(names: Any) -> None:
+    """Takes the settings of users' algorithms for known from here on."""
+    for name in names if isinstance(names, list | tuple) else [names]:
+        if is_file(name):
+            _files[algorithms.named(name)] = None
+
+
 def hints() -> dict[str, Any]:
     """The type of every setting; one name means the same in all algorithms."""
+    found = _hints()
+    for path in _files:
+        with contextlib.suppress(ValueError):  # which is named where it is used
+            found = {k: x.hint for k, x in spec.known_settings(path).items()} | found
+    return found
+
+
+@functools.cache
+def _hints() -> dict[str, Any]:
     every = [spec.known_settings(algo) for algo in NAMES]
     return {name: x.hint for known in every for name, x in known.items()}
 
@@ -61,6 +80,11 @@ def is_one_value(key: str, given: list) -> bool:
 def converted(key: str, value: Any) -> Any:
     """By the type of the setting; text for a part of a mapping is read as YAML."""
     value = values.plain(value)
+    if key == "algo":
+        with contextlib.suppress(UserError):  # which the checks explain
+            value = algorithms.named(value)
+        notice(value)
+        return value
     if ":" in key and isinstance(value, str):
         with contextlib.suppress(ValueError):
             return parsed(value)
@@ -71,7 +95,10 @@ def converted(key: str, value: Any) -> Any:
 
 def known_algorithms(names: Iterable[Any]) -> list[str]:
     """The algorithms that are named; of a misspelt one, the nearest."""
-    near = [difflib.get_close_matches(str(name), NAMES, 1) for name in names]
+    near = [
+        [name] if is_file(name) else difflib.get_close_matches(str(name), NAMES, 1)
+        for name in names
+    ]
     return [name for found in near for name in found]
 
 
@@ -99,7 +126,7 @@ def key_fault(
         return f"a {kind} has no {name!r}; did you mean {near[0]!r}?"
     for algo in _having(name, algos):
         if name not in (known := spec.known_settings(algo)):
-            return spec.fault(algo, name, None, known)
+            return spec.fault(algorithms.label(algo), name, None, known)
     return ""
 
 
@@ -108,13 +135,15 @@ def value_fault(key: str, value: Any, algos: Sequence[str]) -> str:
     if key in CHOICES:
         what = "algorithm" if key == "algo" else key
         known = CHOICES[key]
+        if key == "algo" and is_file(value):
+            return _file_fault(value)
         return "" if value in known else unknown(what, str(value), known)
     if key == "env":
         return _env_fault(value)
     name, *parts = key.split(":")
     tried = value if not parts else {parts[0]: value}
     every = (
-        spec.fault(algo, name, tried, spec.known_settings(algo))
+        spec.fault(algorithms.label(algo), name, tried, spec.known_settings(algo))
         for algo in _having(name, algos)
     )
     return next(filter(None, every), "")
@@ -123,7 +152,17 @@ def value_fault(key: str, value: Any, algos: Sequence[str]) -> str:
 def _having(name: str, algos: Sequence[str]) -> Sequence[str]:
     """The given algorithms; without any, one that has the setting."""
     having = [algo for algo in NAMES if name in spec.known_settings(algo)]
-    return algos or having[:1] or NAMES[:1]
+    usable = [algo for algo in algos if not is_file(algo) or not _file_fault(algo)]
+    return usable or having[:1] or NAMES[:1]
+
+
+def _file_fault(path: str) -> str:
+    """What is wrong with a user's algorithm; empty if nothing is."""
+    try:
+        spec.known_settings(path)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _env_fault(value: Any) -> str:

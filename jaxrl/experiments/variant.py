@@ -37,12 +37,13 @@ class Variant:
         whole = plain(settings) | {"exp_name": name, "out": out}
         own = {k: x for k, x in whole.items() if k not in ("algo", "env", "preset")}
         preset = str(whole.get("preset", "default"))
-        algo = str(whole["algo"])
+        algo = whole["algo"]
         run = spec.make(algo, str(whole["env"]), own, preset)
         if not run.num_procs:  # auto; fixed here, so that a rerun finds the same
             own["num_procs"] = whole["num_procs"] = threads.physical_cores()
             run = spec.make(algo, str(whole["env"]), own, preset)
-        return cls(run, whole)
+        # The path of a user's algorithm is absolute from here on.
+        return cls(run, whole | {"algo": run.algo})
 
     @classmethod
     def read(cls, file: Path) -> Self:

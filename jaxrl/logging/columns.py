@@ -15,6 +15,8 @@ AFTER = (
 STEPS = "TotalEnvInteracts"
 RETURNS = ("AverageTestEpRet", "AverageEpRet")  # the first one that a run has counts
 CLOCKS = ("Time", "StepsPerSecond", "EnvSeconds", "ActSeconds", "UpdateSeconds")
+RESERVED = {"Epoch", "EpRet", "EpLen", "TestEpRet", "TestEpLen", STEPS, *CLOCKS}
+"""Which no algorithm may use for a metric."""
 
 
 def columns(

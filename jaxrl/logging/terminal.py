@@ -11,7 +11,7 @@ from jaxrl.logging.live_line import LiveLine, Output, in_notebook
 from jaxrl.logging.pace import Pace
 from jaxrl.processes.ranks import LIVE, size
 
-PERIOD = 0.1  # seconds between two updates of the live line
+PERIOD = 0.25  # seconds between two updates of the live line
 
 
 class Terminal:
@@ -64,7 +64,7 @@ class Terminal:
         self._compiling_since = None
 
     def progress(self, step: int) -> None:
-        """Updates the live line, at most ten times a second."""
+        """Updates the live line, at most four times a second."""
         if self._line and time.perf_counter() - self._shown >= PERIOD:
             self._show(step)
 

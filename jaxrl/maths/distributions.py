@@ -1,8 +1,8 @@
 """Distributions over actions: pytrees of their parameters, [..., action_size].
 
-Gaussian and Categorical have `mode`, `sample`, `log_prob`, `entropy` and `kl`, which
-reduce over the last axis; TanhGaussian has `mode`, `sample` and `reparameterize`. A
-policy network is any module that returns one of these.
+Gaussian, Categorical, MultiCategorical and Bernoulli have `mode`, `sample`, `log_prob`,
+`entropy` and `kl`, which reduce over the last axis; TanhGaussian has `mode`, `sample`
+and `reparameterize`. A policy network is any module that returns one of these.
 """
 
 import math
@@ -77,6 +77,68 @@ class Categorical(NamedTuple):
         return jax.nn.log_softmax(self.logits)
 
 
+class MultiCategorical(NamedTuple):
+    """Several independent discrete actions at once."""
+
+    parts: tuple[Categorical, ...]
+
+    def mode(self) -> jax.Array:
+        return jnp.stack([part.mode() for part in self.parts], axis=-1)
+
+    def sample(self, key: Key[Array, ""]) -> jax.Array:
+        keys = jax.random.split(key, len(self.parts))
+        draws = zip(self.parts, keys, strict=True)
+        return jnp.stack([part.sample(own) for part, own in draws], axis=-1)
+
+    def log_prob(self, action: Int[Array, "*batch action"]) -> jax.Array:
+        """Σ log pᵢ(aᵢ)."""
+        batch = self.parts[0].logits.shape[:-1]
+        _check_shape(action, jax.ShapeDtypeStruct((*batch, len(self.parts)), int))
+        each = [part.log_prob(action[..., i]) for i, part in enumerate(self.parts)]
+        return sum(each[1:], each[0])
+
+    def entropy(self) -> jax.Array:
+        each = [part.entropy() for part in self.parts]
+        return sum(each[1:], each[0])
+
+    def kl(self, other: Self) -> jax.Array:
+        pairs = zip(self.parts, other.parts, strict=True)
+        each = [part.kl(another) for part, another in pairs]
+        return sum(each[1:], each[0])
+
+
+class Bernoulli(NamedTuple):
+    """Independent switches, by the log-odds of 1."""
+
+    logits: Float[Array, "*batch n"]
+
+    def mode(self) -> jax.Array:
+        return (self.logits > 0).astype(int)
+
+    def sample(self, key: Key[Array, ""]) -> jax.Array:
+        return jax.random.bernoulli(key, jax.nn.sigmoid(self.logits)).astype(int)
+
+    def log_prob(self, action: Int[Array, "*batch n"]) -> jax.Array:
+        """Σ log p where the switch is 1, log(1 − p) where it is 0."""
+        _check_shape(action, self.logits)
+        signed = jnp.where(action.astype(bool), self.logits, -self.logits)
+        return jnp.sum(jax.nn.log_sigmoid(signed), axis=-1)
+
+    def entropy(self) -> jax.Array:
+        """−Σ p log p + (1 − p) log(1 − p)."""
+        return -jnp.sum(self._expected(self.logits), axis=-1)
+
+    def kl(self, other: Self) -> jax.Array:
+        """KL(self‖other), summed over the switches."""
+        gap = self._expected(self.logits) - self._expected(other.logits)
+        return jnp.sum(gap, axis=-1)
+
+    def _expected(self, logits: jax.Array) -> jax.Array:
+        """The mean under self of the log-probability by other `logits`."""
+        p = jax.nn.sigmoid(self.logits)
+        return p * jax.nn.log_sigmoid(logits) + (1 - p) * jax.nn.log_sigmoid(-logits)
+
+
 class TanhGaussian(NamedTuple):
     """The tanh of independent normal variables: actions in (−1, 1)."""
 
@@ -105,7 +167,7 @@ class TanhGaussian(NamedTuple):
         return jnp.tanh(u), normal - squash
 
 
-def _check_shape(action: jax.Array, expected: jax.Array) -> None:
+def _check_shape(action: jax.Array, expected: jax.Array | jax.ShapeDtypeStruct) -> None:
     """Raises an error where NumPy's rules would silently broadcast."""
     if action.shape != expected.shape:
         raise ValueError(

@@ -2,7 +2,8 @@
 
 Inputs and outputs of the modules:
 
-    on-policy actor    obs [..., obs_size]  ->  a Gaussian or Categorical
+    on-policy actor    obs [..., obs_size]  ->  a Gaussian, Categorical,
+                                                MultiCategorical or Bernoulli
     SAC's actor        obs [..., obs_size]  ->  a TanhGaussian
     DDPG, TD3 actor    obs [..., obs_size]  ->  an action in [-1, 1]
     on-policy critic   obs [..., obs_size]  ->  a value [...]
@@ -10,7 +11,7 @@ Inputs and outputs of the modules:
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -19,17 +20,29 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxrl.maths.distributions import Categorical, Gaussian, TanhGaussian
-from jaxrl.policy import LOG_STD_RANGE
-from jaxrl.settings import Activation, Initializer, Widths
-from jaxrl.types import Box, EnvSpec, Params
+from jaxrl.maths.distributions import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    MultiCategorical,
+)
+from jaxrl.maths.heads import BernoulliPolicy as BernoulliPolicy
+from jaxrl.maths.heads import CategoricalPolicy as CategoricalPolicy
+from jaxrl.maths.heads import DeterministicPolicy as DeterministicPolicy
+from jaxrl.maths.heads import GaussianPolicy as GaussianPolicy
+from jaxrl.maths.heads import MultiCategoricalPolicy as MultiCategoricalPolicy
+from jaxrl.maths.heads import TanhGaussianPolicy as TanhGaussianPolicy
+from jaxrl.maths.heads import Value as Value
+from jaxrl.maths.trunks import MLP as MLP
+from jaxrl.maths.trunks import NatureCNN as NatureCNN
+from jaxrl.settings import Activation, Encoder, Initializer, Widths
+from jaxrl.types import Box, Discrete, EnvSpec, MultiBinary, MultiDiscrete, Params
 
-INITIALIZERS: dict[Initializer, Callable[[float], nn.initializers.Initializer]] = {
-    "orthogonal": nn.initializers.orthogonal,
-    # Uniform in ±scale/√(inputs), as PyTorch's linear layer; biases are 0.
-    "uniform": lambda scale: nn.initializers.variance_scaling(
-        scale**2 / 3, "fan_in", "uniform"
-    ),
+KINDS: dict[type, type] = {
+    Box: Gaussian,
+    Discrete: Categorical,
+    MultiDiscrete: MultiCategorical,
+    MultiBinary: Bernoulli,
 }
 
 
@@ -47,79 +60,6 @@ class Networks(NamedTuple):
     critic: Module
 
 
-class MLP(nn.Module):
-    """Dense layers of the given widths, each but the last followed by `activation`."""
-
-    widths: Widths
-    activation: Activation = "relu"
-    initializer: Initializer = "uniform"
-    last_scale: float = 1.0
-    """Factor of the last layer's initial weights."""
-
-    @nn.compact
-    def __call__(self, x: jax.Array) -> jax.Array:
-        # With this gain an orthogonal layer and a ReLU keep the scale of their input.
-        gain = 2**0.5 if self.initializer == "orthogonal" else 1.0
-        make = INITIALIZERS[self.initializer]
-        for width in self.widths[:-1]:
-            x = nn.Dense(width, kernel_init=make(gain), param_dtype=float)(x)
-            x = getattr(nn, self.activation)(x)
-        last = make(self.last_scale)
-        return nn.Dense(self.widths[-1], kernel_init=last, param_dtype=float)(x)
-
-
-class GaussianPolicy(nn.Module):
-    """A mean that depends on the observation, and a log σ that does not."""
-
-    mean: nn.Module
-    size: int
-    log_std: float = -0.5
-
-    @nn.compact
-    def __call__(self, obs: jax.Array) -> Gaussian:
-        initial = nn.initializers.constant(self.log_std)
-        log_std = self.param("log_std", initial, (self.size,), float)
-        mean = self.mean(obs)
-        return Gaussian(mean, jnp.broadcast_to(log_std, mean.shape))
-
-
-class CategoricalPolicy(nn.Module):
-    """Logits of the discrete actions."""
-
-    logits: nn.Module
-
-    def __call__(self, obs: jax.Array) -> Categorical:
-        return Categorical(self.logits(obs))
-
-
-class TanhGaussianPolicy(nn.Module):
-    """Mean and log σ from one trunk; log σ is clipped to `LOG_STD_RANGE`."""
-
-    trunk: nn.Module
-
-    def __call__(self, obs: jax.Array) -> TanhGaussian:
-        mean, log_std = jnp.split(self.trunk(obs), 2, axis=-1)
-        return TanhGaussian(mean, log_std.clip(*LOG_STD_RANGE))
-
-
-class DeterministicPolicy(nn.Module):
-    """One action per observation, the tanh of the trunk's output."""
-
-    trunk: nn.Module
-
-    def __call__(self, obs: jax.Array) -> jax.Array:
-        return jnp.tanh(self.trunk(obs))
-
-
-class Value(nn.Module):
-    """V(s), or Q(s, a) if an action is given."""
-
-    trunk: nn.Module
-
-    def __call__(self, *inputs: jax.Array) -> jax.Array:
-        return self.trunk(jnp.concatenate(inputs, axis=-1))[..., 0]
-
-
 class NetworkSettings(Protocol):
     """The settings from which default networks are built."""
 
@@ -131,15 +71,44 @@ class NetworkSettings(Protocol):
     def initializer(self) -> Initializer: ...
 
 
-def actor_critic_networks(spec: EnvSpec, cfg: NetworkSettings) -> Networks:
-    """The networks of VPG, TRPO and PPO: a Gaussian or Categorical policy, and V(s)."""
+class EncoderSettings(NetworkSettings, Protocol):
+    """Also with a choice of encoders."""
+
+    @property
+    def encoder(self) -> Encoder: ...
+
+
+def actor_critic_networks(spec: EnvSpec, cfg: EncoderSettings) -> Networks:
+    """The networks of VPG, TRPO and PPO: a policy for the action space, and V(s)."""
     last_scale = 0.01 if cfg.initializer == "orthogonal" else 1.0
-    size = spec.action.size
-    head = MLP((*cfg.hidden, size), cfg.activation, cfg.initializer, last_scale)
-    value = Value(MLP((*cfg.hidden, 1), cfg.activation, cfg.initializer))
-    if isinstance(spec.action, Box):
-        return Networks(GaussianPolicy(head, size), value)
+    head = _trunk(spec, cfg, spec.action.size, last_scale)
+    value = Value(_trunk(spec, cfg, 1, 1.0))
+    match spec.action:
+        case Box():
+            return Networks(GaussianPolicy(head, spec.action.size), value)
+        case MultiDiscrete(nvec):
+            return Networks(MultiCategoricalPolicy(head, nvec), value)
+        case MultiBinary():
+            return Networks(BernoulliPolicy(head), value)
     return Networks(CategoricalPolicy(head), value)
+
+
+def _trunk(spec: EnvSpec, cfg: EncoderSettings, size: int, scale: float) -> nn.Module:
+    """An MLP, or the encoder of images and one layer, with `size` outputs."""
+    if spec.image_part and cfg.encoder == "auto":
+        raise ValueError(
+            "an image is a part of the observations, for which there is no encoder; "
+            "wrap the environment to observe only the image, or set --encoder mlp to "
+            "flatten all of it"
+        )
+    if cfg.encoder == "mlp" or (cfg.encoder == "auto" and not spec.image):
+        return MLP((*cfg.hidden, size), cfg.activation, cfg.initializer, scale)
+    if not spec.image:
+        raise ValueError(
+            f"encoder is nature_cnn, but the {spec.obs_size} observations are not an "
+            "image [H, W, C] or [C, H, W] of uint8; set --encoder mlp"
+        )
+    return NatureCNN(spec.image, size, cfg.initializer, scale)
 
 
 def ddpg_networks(spec: EnvSpec, cfg: NetworkSettings) -> Networks:
@@ -161,7 +130,7 @@ def init_actor_critic(
 ) -> tuple[Params, Params]:
     """Parameters of an on-policy actor and critic."""
     actor_key, critic_key = jax.random.split(key)
-    kind: type = Gaussian if isinstance(spec.action, Box) else Categorical
+    kind = KINDS[type(spec.action)]
     return (
         init_actor(networks.actor, actor_key, spec, kind),
         init_critic(networks.critic, critic_key, spec.obs_size),
@@ -172,11 +141,13 @@ def init_actor(module: Module, key: jax.Array, spec: EnvSpec, kind: type) -> Par
     """Parameters of an actor that returns a `kind`, of the spec's action size."""
     params = _init_params(module, key, spec.obs_size)
     output = _output(module, params, spec.obs_size)
-    expected = (*ROWS, spec.action.size)
-    shapes = {leaf.shape for leaf in jax.tree.leaves(output)}
+    shapes = [leaf.shape for leaf in jax.tree.leaves(output)]
+    expected = [(*ROWS, spec.action.size)] * len(shapes)
+    if isinstance(spec.action, MultiDiscrete):
+        expected = [(*ROWS, n) for n in spec.action.nvec]
     plain = kind is jax.Array
     right_kind = isinstance(output, jax.ShapeDtypeStruct if plain else kind)
-    if not right_kind or shapes != {expected}:
+    if not right_kind or shapes != expected:
         wanted = "an array" if plain else f"a {kind.__name__} of arrays"
         raise ValueError(
             f"for obs [..., {spec.obs_size}] the actor {type(module).__name__} "
@@ -239,7 +210,7 @@ def _explain_errors(module: Module, sizes: tuple[int, ...]) -> Iterator[None]:
     """Turns an error inside a module into one that names the module."""
     try:
         yield
-    except (TypeError, flax.errors.FlaxError) as error:
+    except (TypeError, ValueError, flax.errors.FlaxError) as error:
         reason = str(error).split(" (https")[0].split("\n")[0]
         inputs = " and ".join(f"an array [..., {size}]" for size in sizes)
         raise ValueError(

@@ -4,12 +4,13 @@ The moments are part of an algorithm's state, so they are saved, averaged over l
 and exported with it. With `None` in their place nothing is normalised.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 
-from jaxrl.types import Pmean, Transition
+from jaxrl.settings import Encoder
+from jaxrl.types import EnvSpec, Pmean, Transition
 
 CLIP = 10.0  # normalised observations are clipped to ± this
 EPSILON = 1e-8  # added to variances
@@ -34,6 +35,22 @@ class Moments(NamedTuple):
     @property
     def std(self) -> jax.Array:
         return jnp.sqrt(self.var + EPSILON)
+
+
+class NormalizeSettings(Protocol):
+    """The settings that say whether observations are normalised."""
+
+    @property
+    def normalize_obs(self) -> bool: ...
+    @property
+    def encoder(self) -> Encoder: ...
+
+
+def initial(spec: EnvSpec, cfg: NormalizeSettings) -> Moments | None:
+    """Of observations; none for images, which their encoder scales."""
+    is_scaled = spec.image is not None and cfg.encoder != "mlp"
+    skipped = is_scaled or not cfg.normalize_obs
+    return None if skipped else Moments.zero(spec.obs_size)
 
 
 def merge(moments: Moments | None, x: jax.Array, pmean: Pmean) -> Moments | None:

@@ -25,6 +25,12 @@ class Mismatch(Exception):
 # States of algorithms
 
 
+def names(tree: Any) -> list[str]:
+    """Of the leaves, in order."""
+    flat, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return [jax.tree_util.keystr(path) for path, _ in flat]
+
+
 def flatten(tree: Any) -> dict[str, np.ndarray]:
     """Copies of the leaves by their names; random keys as their numbers."""
     flat, _ = jax.tree_util.tree_flatten_with_path(tree)

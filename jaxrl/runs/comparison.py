@@ -5,6 +5,7 @@ Free of JAX, as all that reads runs.
 
 import csv
 import hashlib
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -70,7 +71,7 @@ def _cells(record: Record, epochs: int) -> Cells:
     _ = record.progress  # raises if it is damaged
     text = files.read_text(file, files.TABLE, inside=record.path)
     whole = text[: text.rfind("\n") + 1]  # a last line without its end is being written
-    return list(csv.DictReader(whole.splitlines()))[:epochs]
+    return list(csv.DictReader(io.StringIO(whole, newline="")))[:epochs]
 
 
 def _first_difference(before: Cells, now: Cells, names: list[str]) -> Difference | None:

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import fcntl
 import importlib.metadata
-import json
 import os
 import platform
 import stat
@@ -19,11 +18,9 @@ import yaml
 
 from jaxrl import files
 from jaxrl.errors import UserError
-from jaxrl.policy import Policy
 from jaxrl.runs import contents
-from jaxrl.runs.reading import CONFIG, LOCK, LOGGER, MODEL, determining
+from jaxrl.runs.reading import CONFIG, LOCK, LOGGER, determining
 from jaxrl.runs.spec import OWN, Run, make
-from jaxrl.types import EnvSpec
 from jaxrl.yaml_lines import parsed
 
 PACKAGES = ("jaxrl", "jax", "jaxlib", "flax", "optax", "gymnasium", "mujoco", "numpy")
@@ -126,8 +123,8 @@ def config_text(path: Path) -> str:
         ) from None
 
 
-def read(text: str, **changes: Any) -> Run:
-    """The run that a config.yaml describes, with changes.
+def read(text: str, algo: str = "", **changes: Any) -> Run:
+    """The run that a config.yaml describes, with changes, and with another `algo`.
 
     Whether something is removed, or sent over the network, is up to the user, and not
     to a file.
@@ -143,7 +140,7 @@ def read(text: str, **changes: Any) -> Run:
         for name in ("overwrite", "wandb"):
             given.pop(name, None)
         given |= changes
-        algo, env = known["algo"], known["env"]
+        algo, env = algo or known["algo"], known["env"]
         source = _source({} if "init_from" in changes else known)
     except UserError:
         raise
@@ -209,7 +206,8 @@ def extensions(config: str, step: int, run: Run) -> dict[str, Any]:
 
     `config` is that of the checkpoint at `step`, from which `run` continues.
     """
-    known = parsed(config).get("extended") or []
+    known = parsed(config).get("extended")
+    known = known if isinstance(known, list) else []  # a stranger's can be anything
     before = read(config).total_steps
     if before != run.total_steps:
         known = [*known, {"step": step, "total_steps": before}]
@@ -248,6 +246,9 @@ def settings(run: Run) -> dict[str, Any]:
         for field in dataclasses.fields(run)
         if field.name not in ("data", "config", "overwrite", "init_source")
     }
+    for name in ("algo_sha256", "networks"):  # which few runs have
+        if not own[name]:
+            del own[name]
     own |= {"init_source": run.init_source} if run.init_source else {}
     inner = vars(run.data) | vars(run.config)
     plain = {k: list(v) if isinstance(v, tuple) else v for k, v in inner.items()}
@@ -283,26 +284,6 @@ def _commit() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
-
-
-def save_model(
-    directory: Path,
-    run: Run,
-    spec: EnvSpec,
-    policy: Policy,
-    step: int,
-    obs_batches: int | None = None,
-) -> None:
-    """Replaces a model, as arrays and JSON; a reader finds the old or the new one.
-
-    `obs_batches` is how many its normaliser has seen, for who trains it further.
-    """
-    directory.parent.mkdir(exist_ok=True)
-    meta: dict[str, Any] = {"algo": run.algo, "env": run.env, "step": step}
-    meta |= {} if obs_batches is None else {"obs_batches": obs_batches}
-    with files.replacing_directory(directory) as fresh:
-        dataclasses.replace(policy, action=spec.action).save(fresh / "policy.npz")
-        (fresh / MODEL).write_text(json.dumps(meta, indent=2) + "\n")
 
 
 def video_path(run: Path, step: int) -> Path:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from jaxrl import files
+from jaxrl.algos import label
 from jaxrl.errors import UserError
 from jaxrl.logging.columns import RETURNS, STEPS
 from jaxrl.policy import Policy
@@ -28,11 +29,14 @@ from jaxrl.runs.status import State, Status
 from jaxrl.yaml_lines import parsed
 
 MODEL = "model.json"  # algorithm, environment and step of a model
+POLICY = "policy.npz"  # of a model, played by NumPy
+ARRAYS = "act.npz"  # of a model, played by JAX and a user's code
 CONFIG = "config.yaml"  # the settings of a run
 LOCK = ".lock"  # held by the process that writes the run
 TREE = "tree.npz"  # a model of a user's own loop
 LOGGER = "jaxrl.Logger"  # in `logged_by` of a config.yaml that it wrote
 LAST = 5  # epochs over which returns are averaged
+CODE = "algo_sha256"  # in config.yaml, of a user's algorithm
 KEPT = re.compile(r"\.kept-\d+$")  # ends the name of what was moved out of the way
 MANIFEST = "manifest.json"  # of a checkpoint, written last
 OWN_LOOP = {"exp_name": str, "seed": int}
@@ -60,8 +64,12 @@ class Record:
         return self.config.get("logged_by") == LOGGER
 
     def setting(self, name: str) -> Any:
-        """Of the run, its data or its algorithm; None where there is none so named."""
-        return self.config.get(name, self.config["settings"].get(name))
+        """Of the run, its data or its algorithm; None where there is none so named.
+
+        A user's algorithm is called by the name of its file.
+        """
+        found = self.config.get(name, self.config["settings"].get(name))
+        return label(found) if name == "algo" else found
 
     @functools.cached_property
     def progress(self) -> dict[str, np.ndarray]:
@@ -126,7 +134,12 @@ class Record:
                 f"{self.path} was logged by {LOGGER}, so it has no policy of jaxrl; "
                 "jaxrl.load_model loads its models"
             )
-        path = self._model(model) / "policy.npz"
+        if self.needs_jax(model):
+            raise UserError(
+                f"the policy of {self.path} has networks or an algorithm of your own, "
+                "which NumPy cannot play; jaxrl.load plays it in Python"
+            )
+        path = self.model(model) / POLICY
         try:
             return Policy.load(path, inside=self.path)
         except ValueError as error:
@@ -134,12 +147,20 @@ class Record:
         except OSError as error:
             raise UserError(f"cannot read {path}: {files.reason(error)}") from None
 
+    def needs_jax(self, model: str | int, explores: bool = False) -> bool:
+        """Whether the model is played by a user's code."""
+        if self.is_own_loop:
+            return False
+        place = self.model(model)
+        alone = explores or not os.path.lexists(place / POLICY)
+        return alone and os.path.lexists(place / ARRAYS)
+
     @property
     def model_steps(self) -> list[int]:
         """The steps of its models, in order."""
         return [name for name in self._models() if isinstance(name, int)]
 
-    def _model(self, model: str | int) -> Path:
+    def model(self, model: str | int) -> Path:
         """Its directory."""
         models = self._models()
         if model in models:
@@ -157,7 +178,7 @@ class Record:
     def tree_file(self, name: str) -> Path:
         """Where the model of a user's own loop is."""
         found = {file.parent.name: file for file in self.path.glob(f"models/*/{TREE}")}
-        if name in found:
+        if isinstance(name, str) and name in found:
             return found[name]
         has = f"it has {', '.join(sorted(found))}" if found else "it has none"
         raise UserError(f"{self.path} has no model {name!r}; {has}")
@@ -184,6 +205,7 @@ def determining(config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings in a config.yaml on which a run's results depend."""
     own = ("algo", "env", "seed", "steps", "env_kwargs")
     known = {name: config.get(name) for name in own}
+    known |= {name: config[name] for name in (CODE, "networks") if config.get(name)}
     # Runs of earlier versions lack some.
     known |= {name: config.get(name, usual) for name, usual in LATER.items()}
     return known | config["settings"]

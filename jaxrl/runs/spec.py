@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from jaxrl import algos
-from jaxrl.algos import presets
+from jaxrl.algos import presets, user_files
 from jaxrl.errors import UserError, suggestion
-from jaxrl.settings import Auto, Count, Real, Size, Words
+from jaxrl.settings import Auto, Count, Real, Size, Words, file_fields
 from jaxrl.settings.fields import Field, call, fields
 from jaxrl.settings.values import broken_rule, converted, plain
 
@@ -32,10 +32,11 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 class Run:
     """All that determines a run."""
 
-    algo: str
+    algo: str  # one of the six names, or the absolute path of a user's file
     env: str
     data: "OnPolicy | OffPolicy"
     config: Any
+    algo_sha256: str = ""  # of a user's file
     seed: Count = 0
     """Seed of every random draw."""
     steps: Count = 0
@@ -46,6 +47,10 @@ class Run:
     """Directory that holds the experiments."""
     env_kwargs: dict = dataclasses.field(default_factory=dict)
     """Keyword arguments of the environment, as in '{frame_skip: 2}'."""
+    networks: str = ""
+    """Your own networks, as module:callable; called with the environment's spec."""
+    env_workers: Count = 0
+    """Processes that step the environments, at most num_envs; 0: this one does."""
     num_procs: Auto = 1
     """Processes that learn together, by mpirun; 0 or auto: one per physical core."""
     devices: Auto = 0
@@ -81,7 +86,7 @@ class Run:
 
     @property
     def module(self) -> "Algorithm":
-        return algos.get(self.algo)
+        return algos.get(self.algo, self.algo_sha256)
 
     @property
     def total_steps(self) -> int:
@@ -127,21 +132,52 @@ def total_steps(steps: int, steps_per_epoch: int, epochs: int, on_policy: bool) 
 
 OWN = tuple(fields(__name__, "Run"))
 """The settings of the run itself."""
+RESERVED = ("algo", "env", "preset", "config", "settings", "machine", "name", "help")
+"""Words that a command or a file has beside settings."""
+
+
+def known_settings(
+    algo: str, preset: str = "default", execute: bool = True
+) -> Mapping[str, Setting]:
+    """All names that a run of `algo` can set, with the preset's defaults.
+
+    A user's file is imported where its text does not say all. Without `execute` it
+    never is: a ValueError then.
+    """
+    if not algos.is_file(algo):
+        return _known_settings(algo, preset)
+    path = user_files.absolute(algo)
+    return _settings_in_file(path, user_files.digest(path), preset, execute)
 
 
 @functools.cache
-def known_settings(algo: str, preset: str = "default") -> Mapping[str, Setting]:
-    """All names that a run of `algo` can set, with the preset's defaults."""
+def _known_settings(algo: str, preset: str) -> Mapping[str, Setting]:
     changed = presets.changes(preset, algo)
     algos.check_name(algo)
     module = f"jaxrl.algos.{algo}"
     data, own = call(module, "DATA")
-    changed = own | changed
-    parts: dict[Any, dict[str, Field]] = {
-        "data": fields("jaxrl.types", data),
-        "config": fields(module, "Config"),
-        "run": fields(__name__, "Run"),
-    }
+    return _sorted(fields("jaxrl.types", data), fields(module, "Config"), own | changed)
+
+
+@functools.lru_cache(8)
+def _settings_in_file(
+    path: str, digest: str, preset: str, execute: bool
+) -> Mapping[str, Setting]:
+    presets.changes(preset, algos.label(path))
+    text = user_files.content(path)
+    load = functools.partial(algos.get, path, digest) if execute else None
+    every = [fields("jaxrl.types", kind) for kind in file_fields.KINDS]
+    taken = [*OWN, *RESERVED, *(name for known in every for name in known)]
+    data, own, config = file_fields.read(path, text, load, taken)
+    return _sorted(fields("jaxrl.types", data), config, own)
+
+
+def _sorted(
+    data: dict[str, Field], config: dict[str, Field], changed: Mapping[str, Any]
+) -> Mapping[str, Setting]:
+    """All settings, with changed defaults."""
+    parts: dict[Any, dict[str, Field]] = {"data": data, "config": config}
+    parts["run"] = fields(__name__, "Run")
     return {
         name: Setting(owner, hint, changed.get(name, default), sentence)
         for owner, found in parts.items()
@@ -149,18 +185,23 @@ def known_settings(algo: str, preset: str = "default") -> Mapping[str, Setting]:
     }
 
 
-def make(algo: str, env: str, given: Mapping[str, Any], preset: str = "default") -> Run:
-    """The run of `algo` in `env` with the settings `given`, as text or as values."""
-    algo, env = plain(algo), plain(env)
-    if not isinstance(algo, str) or not isinstance(env, str):
-        raise UserError(f"algo and env are names, got {algo!r} and {env!r}")
+def make(algo: Any, env: str, given: Mapping[str, Any], preset: str = "default") -> Run:
+    """The run of `algo` in `env` with the settings `given`, as text or as values.
+
+    `algo` is one of the names, the path of a file, or a module.
+    """
+    algo, env = algos.named(plain(algo)), plain(env)
+    if not isinstance(env, str):
+        raise UserError(f"env is {env!r}, but must be a name")
     try:
         known = known_settings(algo, preset)
     except ValueError as error:
         raise UserError(str(error)) from None
-    faults = [wrong for k, x in given.items() if (wrong := fault(algo, k, x, known))]
+    short = algos.label(algo)
+    faults = [wrong for k, x in given.items() if (wrong := fault(short, k, x, known))]
     values = {k: converted(x, known[k].hint) for k, x in given.items() if k in known}
-    exp_name = values.get("exp_name") or re.sub(r"[^A-Za-z0-9.]+", "-", f"{algo}_{env}")
+    name = re.sub(r"[^A-Za-z0-9.]+", "-", f"{short}_{env}").lstrip(".-")
+    exp_name = values.get("exp_name") or name
     if wrong := fault_in_name(str(exp_name), "exp_name"):
         faults.append(wrong)
     if faults:
@@ -192,9 +233,11 @@ def _assemble(algo: str, env: str, known: Mapping, values: Mapping) -> Run:
     parts: dict[str, dict] = {"run": {}, "data": {}, "config": {}}
     for name, setting in known.items():
         parts[setting.owner][name] = values.get(name, copy.copy(setting.default))
-    module = algos.get(algo)
+    digest = user_files.digest(algo) if algos.is_file(algo) else ""
+    module = algos.get(algo, digest)
     data = type(module.DATA)(**parts["data"])
-    run = Run(algo=algo, env=env, data=data, config=None, **parts["run"])
+    own = parts["run"] | {"algo_sha256": digest}
+    run = Run(algo=algo, env=env, data=data, config=None, **own)
     if "total_updates" in parts["config"] and "total_updates" not in values:
         parts["config"]["total_updates"] = run.total_steps / data.steps_per_epoch
     return dataclasses.replace(run, config=module.Config(**parts["config"]))

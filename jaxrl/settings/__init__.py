@@ -61,6 +61,7 @@ Widths = tuple[Annotated[int, Range(1, 32_768)], ...]
 Words = tuple[str, ...]
 Activation = Literal["tanh", "relu", "elu", "gelu", "silu"]
 Initializer = Literal["orthogonal", "uniform"]
+Encoder = Literal["auto", "mlp", "nature_cnn"]
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)

@@ -29,30 +29,47 @@ class Field(NamedTuple):
 @functools.cache
 def fields(module: str, cls: str) -> dict[str, Field]:
     """Of a class in a module, those that have a sentence under them."""
-    body = _definition(module, cls).body
-    documented = {
-        field.target.id: (field, str(doc.value.value))
+    body = definition(_tree(module), cls).body
+    written, sentences = written_fields(body), documented(body)
+    return {
+        name: Field(hint(field.annotation), value(field.value), sentences[name])
+        for name, field in written.items()
+        if name in sentences
+    }
+
+
+def written_fields(body: list[ast.stmt]) -> dict[str, ast.AnnAssign]:
+    """The annotated names in the body of a class."""
+    annotated = (node for node in body if isinstance(node, ast.AnnAssign))
+    return {x.target.id: x for x in annotated if isinstance(x.target, ast.Name)}
+
+
+def documented(body: list[ast.stmt]) -> dict[str, str]:
+    """The sentences under the fields that have one."""
+    return {
+        field.target.id: str(doc.value.value)
         for field, doc in itertools.pairwise(body)
         if isinstance(field, ast.AnnAssign)
         and isinstance(field.target, ast.Name)
         and isinstance(doc, ast.Expr)
         and isinstance(doc.value, ast.Constant)
     }
-    return {
-        name: Field(_hint(field.annotation), _value(field.value), sentence)
-        for name, (field, sentence) in documented.items()
-    }
 
 
 def call(module: str, name: str) -> tuple[str, dict[str, Any]]:
     """Of an assignment `name = Class(field=value, ...)`, the class and the values."""
-    for node in _tree(module).body:
+    return call_in(_tree(module), name)
+
+
+def call_in(tree: ast.Module, name: str) -> tuple[str, dict[str, Any]]:
+    """The same, of a module that was parsed."""
+    for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             target, made = node.targets[0], node.value
             if isinstance(target, ast.Name) and target.id == name:
-                given = {str(k.arg): _value(k.value) for k in made.keywords}
+                given = {str(k.arg): value(k.value) for k in made.keywords}
                 return ast.unparse(made.func).rpartition(".")[2], given
-    raise ValueError(f"{module} has no {name} = Class(...)")
+    raise ValueError(f"there is no {name} = Class(...)")
 
 
 @functools.cache
@@ -63,14 +80,15 @@ def _tree(module: str) -> ast.Module:
     return ast.parse(Path(spec.origin).read_text("utf-8"))
 
 
-def _definition(module: str, cls: str) -> ast.ClassDef:
-    for node in _tree(module).body:
+def definition(tree: ast.Module, cls: str) -> ast.ClassDef:
+    """Of a class in a module."""
+    for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name == cls:
             return node
-    raise ValueError(f"{module} has no class {cls}")
+    raise ValueError(f"there is no class {cls}")
 
 
-def _hint(node: ast.expr) -> Any:
+def hint(node: ast.expr) -> Any:
     """A type of the room `settings`, of Python, or a Literal; else a ValueError."""
     if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Literal":
         words = ast.literal_eval(node.slice)
@@ -82,7 +100,7 @@ def _hint(node: ast.expr) -> Any:
     return known
 
 
-def _value(node: ast.expr | None) -> Any:
+def value(node: ast.expr | None) -> Any:
     """A default that is written down; else a ValueError."""
     if node is None:
         raise ValueError("a setting has a default")

@@ -80,7 +80,8 @@ def _render(env: Any) -> np.ndarray:
         raise UserError(f"the environment cannot be drawn: {reason}") from None
     if not isinstance(picture, np.ndarray) or picture.ndim != 3:
         raise UserError(
-            "the environment cannot be drawn: it has no render_mode rgb_array"
+            "the environment cannot be drawn: it has no render_mode rgb_array; a "
+            "callable of your own must take render_mode and pass it on"
         )
     return picture
 
@@ -141,7 +142,7 @@ def record(policy: Act, env: Any, path: Path, episodes: int, seed: int) -> None:
 def _drawable(env: Any) -> tuple[Any, bool]:
     """An environment that draws pictures, and whether it was made here."""
     if isinstance(env, str):
-        env = agent.environment(env, MAX_STEPS, {})
+        env, _ = agent.environment(env, MAX_STEPS, {}, {})
         env.close()
     if not all(hasattr(env, name) for name in ("reset", "step", "render")):
         raise UserError(
@@ -153,12 +154,23 @@ def _drawable(env: Any) -> tuple[Any, bool]:
     modes = (getattr(env, "metadata", None) or {}).get("render_modes", [])
     spec = getattr(env, "spec", None)
     if "rgb_array" in modes and spec is not None:
-        return envs.remade(spec, render_kwargs(spec.id)), True
-    known = f"its render modes are {', '.join(modes)}" if modes else "it has no"
+        return _remade(spec), True
+    known = f"its render modes are {', '.join(modes)}" if modes else "it has none"
     raise UserError(
-        f"the environment cannot be drawn: {known} render mode; it needs "
-        "render_mode='rgb_array', as in gymnasium.make(id, render_mode='rgb_array')"
+        f"the environment cannot be drawn: it needs the render mode rgb_array; {known}"
     )
+
+
+def _remade(spec: Any) -> Any:
+    """An environment with this spec that draws pictures."""
+    drawing = render_kwargs(spec.id)
+    own = {name: x for name, x in drawing.items() if name not in spec.kwargs}
+    try:
+        return envs.remade(spec, own | {"render_mode": "rgb_array"})
+    except ValueError as error:
+        raise UserError(
+            f"{error}; give one that was made with render_mode='rgb_array'"
+        ) from None
 
 
 def _writer(path: Path, fps: float) -> Any:
@@ -176,10 +188,11 @@ def record_run(
     max_len: int | None = None,
     episodes: int = 1,
     seed: int = 0,
+    code: agent.Code | None = None,
 ) -> int:
     """Writes a video of a run's policy; returns its number of frames."""
     drawing = render_kwargs(run.config["env"])
-    policy, env = agent.load(run.path, model, max_len, **drawing)
+    policy, env = agent.load(run.path, model, max_len, code=code, **drawing)
     count = record_video(path, policy, env, episodes, seed)
     env.close()
     return count
@@ -187,7 +200,7 @@ def record_run(
 
 def check_recording(env_id: str, env_kwargs: Mapping[str, Any]) -> None:
     """Records one random step, so that a run which cannot be recorded fails at once."""
-    env = agent.environment(env_id, 1, render_kwargs(env_id) | dict(env_kwargs))
+    env, _ = agent.environment(env_id, 1, env_kwargs, render_kwargs(env_id))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "check.mp4"
         record_video(path, lambda obs: env.action_space.sample(), env, 1, 0)
@@ -214,9 +227,10 @@ def main(words: list[str]) -> int:
         match words:
             case ["check", env_id, env_kwargs]:
                 check_recording(env_id, json.loads(env_kwargs))
-            case ["record", run, step, path]:
+            case ["record", run, step, path, *algo]:
+                code = agent.Code(algo="".join(algo))
                 with files.replacing(Path(path)) as fresh:
-                    record_run(fresh, reading.record(run), int(step))
+                    record_run(fresh, reading.record(run), int(step), code=code)
             case ["preview", path]:
                 sys.stdout.buffer.write(preview(Path(path)))
     except Exception as error:  # from any drawing library

@@ -15,13 +15,12 @@ class Rollout:
 
     def __init__(self, steps: int, count: int, spec: EnvSpec) -> None:
         real = isinstance(spec.action, Box)
-        shape = (spec.action.size,) if real else ()
-        wide = (steps, count, spec.obs_size)
+        shape, wide = spec.action.shape, (steps, count, spec.obs_size)
         fields: list[Any] = [
-            np.zeros(wide, np.float32),
+            np.zeros(wide, spec.obs_dtype),
             np.zeros((steps, count, *shape), np.float32 if real else np.int32),
             np.zeros((steps, count), np.float32),
-            np.zeros(wide, np.float32),
+            np.zeros(wide, spec.obs_dtype),
             np.zeros((steps, count), bool),
             np.zeros((steps, count), bool),
         ]

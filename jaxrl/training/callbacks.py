@@ -10,8 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from jaxrl.algos import is_file
 from jaxrl.errors import UserError
 from jaxrl.logging.sinks import Sinks
+from jaxrl.maths.user_networks import FROM_PYTHON
 from jaxrl.processes import ranks
 from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import directory
@@ -43,6 +45,12 @@ class RecordVideo:
 
     def check(self) -> None:
         """Raises, before the run starts, if no video can be recorded here."""
+        if self._run.networks.startswith(FROM_PYTHON):
+            raise UserError(
+                "--video_every records in another process, which cannot find these "
+                "networks; define them in a module that can be imported, or record "
+                "later with jaxrl.load(directory, networks=...)"
+            )
         words = ["check", self._run.env, json.dumps(self._run.env_kwargs)]
         try:
             _run_recorder(words, StopRequest())
@@ -64,7 +72,10 @@ class RecordVideo:
     def _record(self, video: Path, end: EpochEnd) -> bytes:
         """Records the model of this step; a small GIF, empty if a signal came first."""
         video.parent.mkdir(exist_ok=True)
-        _run_recorder(["record", str(self._path), str(end.step), str(video)], end.stop)
+        words = ["record", str(self._path), str(end.step), str(video)]
+        # This run executes a user's algorithm too.
+        words += [self._run.algo] if is_file(self._run.algo) else []
+        _run_recorder(words, end.stop)
         if not video.exists():
             return b""
         # A second, which a signal waits for: nobody would make the preview later.

@@ -1,6 +1,7 @@
 """Checks, before a run starts, that its algorithm can act in its environment."""
 
 from jaxrl import checks, envs
+from jaxrl.algos import label
 from jaxrl.runs.spec import Run
 from jaxrl.types import OffPolicy
 
@@ -11,7 +12,8 @@ def fault(run: Run) -> str:
     if envs.is_foreign(run.env) or envs.is_mujoco(run.env):
         return ""
     try:
-        env = envs.single(run.env, run.data.max_ep_len, run.env_kwargs)
+        limit = run.data.max_ep_len
+        env, spec = envs.single_with_spec(run.env, limit, run.env_kwargs)
         env.close()
     except ValueError as error:
         return str(error)
@@ -19,7 +21,8 @@ def fault(run: Run) -> str:
         return ""
     try:
         needs_bounds = isinstance(run.data, OffPolicy)
-        checks.spec(envs.spec_of(env), run.algo, "bounded" if needs_bounds else "any")
+        algo = label(run.algo)
+        checks.spec(spec, algo, "bounded" if needs_bounds else "any")
     except ValueError as error:
         return f"in {run.env} {error}"
     return ""

@@ -61,8 +61,9 @@ def finish(training: Training) -> None:
     setup, log, progress = training.setup, training.log, training.setup.progress
     log.store(Epoch=progress.epoch, TotalEnvInteracts=progress.env_steps)
     log.store(**training.clock.epoch_row(progress))
-    if "LearningRate" not in log.stored:
-        log.store(LearningRate=_learning_rate(setup.run.config))
+    rate = _learning_rate(setup.run.config)
+    if "LearningRate" not in log.stored and rate is not None:
+        log.store(LearningRate=rate)
     with mpi.paused():
         call_callbacks(training)
         save_model(training, log.dump(progress.env_steps))
@@ -95,10 +96,11 @@ def save_and_stop(training: Training) -> None:
     save_models(training, ["last"])
 
 
-def _learning_rate(config: Any) -> float:
-    """The policy's; the critic's where that has none."""
+def _learning_rate(config: Any) -> float | None:
+    """The policy's, else the critic's; None where a user's algorithm has neither."""
     names = ("lr", "pi_lr", "vf_lr")
-    return next(getattr(config, name) for name in names if hasattr(config, name))
+    known = (getattr(config, name) for name in names if hasattr(config, name))
+    return next(known, None)
 
 
 def call_callbacks(training: Training) -> None:

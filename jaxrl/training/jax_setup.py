@@ -21,6 +21,7 @@ from jaxrl.envs.jax import JaxEnv
 from jaxrl.logging.columns import columns
 from jaxrl.logging.stats import Stats
 from jaxrl.logging.wandb import Wandb
+from jaxrl.maths import user_networks
 from jaxrl.parallel.devices import Devices
 from jaxrl.runs import arrays
 from jaxrl.runs.spec import Run
@@ -29,7 +30,8 @@ from jaxrl.training.buffers import pack, unpack
 from jaxrl.training.fused import Carry
 from jaxrl.training.progress import Progress
 from jaxrl.training.share import Share
-from jaxrl.types import EnvSpec, OnPolicy, Transition
+from jaxrl.training.user_code import UserCode
+from jaxrl.types import EnvSpec, Metrics, OnPolicy, Transition
 
 SECONDS = 1.0  # of one call, between two looks for signals
 
@@ -43,6 +45,7 @@ class JaxSetup:
     devices: Devices
     program: fused.Program
     key: jax.Array
+    networks: Any = None
     progress: Progress = dataclasses.field(default_factory=Progress)
     carry: Carry | None = None
     rounds_per_call: int = 1
@@ -50,7 +53,12 @@ class JaxSetup:
 
     def __post_init__(self) -> None:
         config = checks.config(self.run.config, self.run.module.Config)
-        begin = functools.partial(fused.begin, program=self.program, config=config)
+        begin = functools.partial(
+            fused.begin,
+            program=self.program,
+            config=config,
+            networks=self.networks,
+        )
         self._begin = jax.jit(begin)
         self.shapes: Carry = jax.eval_shape(begin, self.key)
         self._compiled = threading.Event()
@@ -71,8 +79,12 @@ class JaxSetup:
     @property
     def columns(self) -> tuple[list[str], set[str]]:
         """Of the log; see `logging.columns`."""
-        metrics = fused.metric_shapes(self.shapes, self.program)
-        return columns(metrics, 0, self.run.data.num_test_episodes)
+        return columns(self.metrics, 0, self.run.data.num_test_episodes)
+
+    @property
+    def metrics(self) -> Metrics:
+        """The shapes of those of one update."""
+        return fused.metric_shapes(self.shapes, self.program)
 
     # Start and compile
 
@@ -221,36 +233,41 @@ def _stats(summary: Any) -> Stats:
     return Stats(int(n), *map(float, rest)) if n else Stats()
 
 
-def prepare_jax(run: Run, env: JaxEnv) -> JaxSetup:
+def prepare_jax(run: Run, env: JaxEnv, user: UserCode) -> JaxSetup:
     """Makes the parts of a run; refuses, and writes nothing, if it cannot be run."""
-    share = Share(run.data)
     for name in ("devices", "num_procs"):
         if getattr(run, name) not in (0, 1):
             raise ValueError(
                 f"{name} is {getattr(run, name)}, but a JAX environment is trained by "
                 "one process on one device"
             )
+    if run.env_workers:
+        raise ValueError("a JAX environment has no workers; leave out --env_workers")
     if run.wandb:
         Wandb.check_available()
-    program = fused.make_program(run.module, env, run.data)
-    run = dataclasses.replace(run, num_procs=1, devices=1)
-    setup = JaxSetup(
-        run, share, Devices(1, 1, "the run"), program, jax.random.key(run.seed)
+    devices = Devices(1, 1, "the run")
+    if devices.on_host:
+        _check_memory(run, env.spec)
+    return JaxSetup(
+        run=dataclasses.replace(run, num_procs=1, devices=1),
+        share=Share(run.data),
+        devices=devices,
+        program=fused.make_program(run.module, env, run.data),
+        key=jax.random.key(run.seed),
+        networks=user_networks.build(run.networks, user.networks, env.spec),
     )
-    _check_memory(setup)
-    return setup
 
 
-def _check_memory(setup: JaxSetup) -> None:
+def _check_memory(run: Run, spec: EnvSpec) -> None:
     """Refuses a buffer that does not fit, before it is allocated."""
-    buffer = setup.shapes.buffer
-    needed = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(buffer))
-    there = _free_memory()
-    if setup.devices.on_host and needed > there:
-        rows = buffer.rows.reward.size
-        what = "replay_size" if setup.replay_capacity else "steps_per_epoch"
+    off_policy = not isinstance(run.data, OnPolicy)
+    what = "replay_size" if off_policy else "steps_per_epoch"
+    rows = getattr(run.data, what)
+    row_bytes = 4 * (2 * spec.obs_size + spec.action.size + 1) + 2
+    needed, there = rows * row_bytes, _free_memory()
+    if needed > there:
         raise ValueError(
-            f"the buffer of {rows:,} transitions of {needed // rows} bytes takes "
+            f"{what} is {rows:,}, and as many transitions of {row_bytes} bytes take "
             f"{needed / 1e9:.1f} GB, but {there / 1e9:.1f} GB are free; lower {what}"
         )
 

@@ -48,10 +48,16 @@ def train(run: Run, size: int, screen: bool) -> Result:
 
 
 def resume(
-    path: Path, steps: int | None, size: int, screen: bool, wandb: bool = False
+    path: Path,
+    steps: int | None,
+    size: int,
+    screen: bool,
+    wandb: bool = False,
+    changed_code: bool = False,
 ) -> Result:
     """Continues with `size` processes; returns what rank 0 would."""
-    words = ["resume", str(path), *(["--wandb"] if wandb else [])]
+    words = ["resume", str(path), *["--wandb"] * wandb]
+    words += ["--changed_code"] * changed_code
     words += [] if steps is None else ["--steps", str(steps)]
     with tempfile.TemporaryDirectory(prefix="jaxrl-resume-") as place:
         return _run(words, size, screen, path, Path(place))

@@ -18,11 +18,11 @@ from jaxrl.logging.terminal import Terminal
 from jaxrl.logging.wandb import WandbOptions
 from jaxrl.parallel import mpi
 from jaxrl.processes import ranks
-from jaxrl.runs import directory, reading
+from jaxrl.runs import directory, models, reading
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.checkpoint_writer import CheckpointWriter
 from jaxrl.runs.spec import Run
-from jaxrl.training.acting import numpy_policy
+from jaxrl.training.acting import saved_policy
 from jaxrl.types import EnvSpec
 
 
@@ -102,14 +102,13 @@ class Saver:
         """Saves one policy under each of the names."""
         if not self._writer:
             return
-        policy = numpy_policy(state)
-        assert policy is not None  # a run has jaxrl's own networks
-        norm = getattr(state, "obs_norm", None)
-        batches = None if norm is None else int(np.asarray(norm.batches))
+        policy, leaves = saved_policy(self._run.module, spec, state)
+        batches = getattr(getattr(state, "obs_norm", None), "batches", None)
+        count = None if batches is None else int(np.asarray(batches))
         for name in names:
             place = self.model_path(name)
             with naming(place):
-                directory.save_model(place, self._run, spec, policy, step, batches)
+                models.save(place, self._run, spec, policy, leaves, step, count)
 
     def checkpoint_is_affordable(self, seconds: float) -> bool:
         """After so long a run, by the disk of rank 0; the same on all ranks."""

@@ -8,10 +8,12 @@ import jax
 import numpy as np
 
 from jaxrl import checks, envs
-from jaxrl.envs import jax_adapters
+from jaxrl.algos import label
+from jaxrl.envs import jax_finding
 from jaxrl.errors import UserError
-from jaxrl.logging.columns import columns
+from jaxrl.logging.columns import RESERVED, columns
 from jaxrl.logging.wandb import Wandb
+from jaxrl.maths import user_networks
 from jaxrl.parallel import mpi
 from jaxrl.parallel.devices import Devices
 from jaxrl.runs.spec import Run
@@ -125,9 +127,14 @@ AnySetup = Setup | JaxSetup
 def prepare(run: Run, user: UserCode = NONE) -> AnySetup:
     """Makes the parts of a run; refuses, and writes nothing, if it cannot be run."""
     try:
-        if envs.is_jax(run.env):
-            return prepare_jax(run, jax_adapters.make(run.env, run.env_kwargs))
-        return _prepare(run, user)
+        given = run.env if user.env is None else user.env
+        jax_env = jax_finding.find(given, run.env_kwargs)
+        if jax_env is None:
+            return _prepare(run, user)
+        setup = prepare_jax(run, jax_env, user)
+        _check_state(setup.state_shapes, run)
+        _check_metrics(setup.metrics, run)
+        return setup
     except ValueError as error:
         raise UserError(str(error)) from None
     except MemoryError as error:
@@ -143,12 +150,18 @@ def _prepare(run: Run, user: UserCode) -> Setup:
     run = _with_counts(run, devices.count)
     if run.wandb and share.rank == 0:
         Wandb.check_available()
-    train_envs = _make_envs(run, data.num_envs, env_seed)
     test_episodes = share.split(data.num_test_episodes)
-    test_envs = _make_envs(run, 1, test_seed) if test_episodes else None
-    init_state = _initializer(run, train_envs.spec, init_seed)
-    state_shapes = jax.eval_shape(init_state)
-    buffer, learner = _make_learner(run, share, train_envs.spec, state_shapes, devices)
+    train_envs, test_envs = _make_envs(run, user, env_seed, test_seed, test_episodes)
+    spec = train_envs.spec
+    try:
+        init_state = _initializer(run, user, spec, init_seed)
+        state_shapes = jax.eval_shape(init_state)
+        _check_state(state_shapes, run)
+        buffer, learner = _make_learner(run, share, spec, state_shapes, devices)
+        _check_metrics(learner.metrics, run)
+    except BaseException:
+        train_envs.close()  # which may have processes
+        raise
     return Setup(
         run=run,
         share=share,
@@ -166,15 +179,34 @@ def _prepare(run: Run, user: UserCode) -> Setup:
     )
 
 
-def _make_envs(run: Run, count: int, seed: int) -> Any:
-    return envs.make(run.env, count, seed, run.data.max_ep_len, run.env_kwargs)
+def _make_envs(
+    run: Run, user: UserCode, seed: int, test_seed: int, tests: int
+) -> tuple[Any, Any]:
+    """The environments to train in, and one for test episodes or None."""
+    env = run.env if user.env is None else user.env
+    if tests and envs.is_instance(env):
+        raise ValueError(
+            "test episodes need an environment of their own, but env is one "
+            "environment; give a callable that makes one, or num_test_episodes=0"
+        )
+    args = (run.data.max_ep_len, run.env_kwargs)
+    train_envs: Any = envs.make(env, run.data.num_envs, seed, *args, run.env_workers)
+    if not tests:
+        return train_envs, None
+    test_envs: Any = envs.make(env, 1, test_seed, *args)
+    if user.env is not None:
+        envs.check_distinct([train_envs.envs[0], test_envs.envs[0]])
+    return train_envs, test_envs
 
 
-def _initializer(run: Run, spec: EnvSpec, seed: int) -> Callable[[], Any]:
+def _initializer(
+    run: Run, user: UserCode, spec: EnvSpec, seed: int
+) -> Callable[[], Any]:
     config = checks.config(run.config, run.module.Config)
+    networks = user_networks.build(run.networks, user.networks, spec)
     key = jax.random.key(seed)
-    init = jax.jit(run.module.init, static_argnums=1)
-    return lambda: init(key, spec, config)
+    init = jax.jit(run.module.init, static_argnums=(1, 3))
+    return lambda: init(key, spec, config, networks)
 
 
 def _make_learner(
@@ -189,6 +221,31 @@ def _make_learner(
     rows = [jax.ShapeDtypeStruct((n, *batch), np.float32) for n in share.round_sizes]
     learn = scan_updates(run.module, spec.obs_size)
     return replay, Learner(learn, state, rows, 1, devices)
+
+
+def _check_state(state: Any, run: Run) -> None:
+    """Refuses a user's state without the settings, which a resumed run may change."""
+    fields = dataclasses.fields(state) if dataclasses.is_dataclass(state) else ()
+    if "config" not in {field.name for field in fields}:
+        raise ValueError(
+            f"{label(run.algo)}.init must return a dataclass with a field config, as "
+            f"in jaxrl's own algorithms, but returns a {type(state).__name__}"
+        )
+
+
+def _check_metrics(metrics: Any, run: Run) -> None:
+    """Refuses a user's metrics that the log could not hold."""
+    named = isinstance(metrics, dict) and all(isinstance(name, str) for name in metrics)
+    if not named:
+        raise ValueError(
+            f"{label(run.algo)}.update must return a state and a dict of metrics by "
+            "name"
+        )
+    if taken := sorted(metrics.keys() & RESERVED):
+        raise ValueError(
+            f"the metric {taken[0]} of {label(run.algo)}.update has the name of a "
+            "column that every run has; rename it"
+        )
 
 
 def _random_streams(seed: int, rank: int) -> list[np.random.SeedSequence]:
@@ -212,8 +269,8 @@ def _with_counts(run: Run, devices: int) -> Run:
 
 def state_shapes(run: Run) -> Any:
     """Those of the algorithm's state, without making the other parts of a run."""
-    made = _make_envs(run, 1, 0)
+    made = envs.make(run.env, 1, 0, run.data.max_ep_len, run.env_kwargs)
     try:
-        return jax.eval_shape(_initializer(run, made.spec, 0))
+        return jax.eval_shape(_initializer(run, NONE, made.spec, 0))
     finally:
         made.close()

@@ -41,7 +41,13 @@ def global_state(setup: Any, state: Any, clock: Clock) -> dict[str, Any]:
         "stop_reason": progress.stop_reason,
         "elapsed": progress.elapsed_before_resume + clock.elapsed(),
         "state": leaves,
+        "spaces": _spaces(setup),
     }
+
+
+def _spaces(setup: Any) -> dict[str, Any]:
+    """What a resumed run's environments must have in common with the run's."""
+    return {"observations": setup.spec.obs_size, "actions": str(setup.spec.action)}
 
 
 class Restored(NamedTuple):
@@ -55,6 +61,11 @@ class Restored(NamedTuple):
 
 def restore(setup: Any, saved: Saved) -> Restored:
     """Puts a checkpoint into the setup; notes say what could not be restored."""
+    before, now = saved.content.get("spaces"), _spaces(setup)
+    if before not in (None, now):
+        raise UserError(
+            f"the environment has changed: the run has {before}, but it has {now}"
+        )
     try:
         return _restore(setup, saved)
     except Exception as error:  # its checksums are right, but it is not of such a run

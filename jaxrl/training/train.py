@@ -8,11 +8,11 @@ from pathlib import Path
 
 from jaxrl.errors import UserError
 from jaxrl.parallel import mpi
-from jaxrl.runs import checkpoint, contents, directory, status
+from jaxrl.runs import checkpoint, code, contents, directory, status
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.spec import Run
 from jaxrl.runs.status import Attempt, Status
-from jaxrl.training import init_from, session
+from jaxrl.training import init_from, session, user_env
 from jaxrl.training.callbacks import RecordVideo
 from jaxrl.training.session import Result, is_complete
 from jaxrl.training.setup import AnySetup, prepare
@@ -28,7 +28,9 @@ def train(run: Run, screen: bool = True, user: UserCode = NONE) -> Result:
         if mpi.rank() == 0:
             refuse = contents.refuse_foreign if run.overwrite else contents.refuse_run
             refuse(path)
+        user_env.check_video(run)
         setup, notes = init_from.apply(prepare(run, user))
+        notes += user_env.notes(run, user.env)
         if mpi.rank() == 0:
             if run.video_every:
                 RecordVideo(setup.run, path).check()
@@ -98,12 +100,14 @@ def resume(
     screen: bool = True,
     user: UserCode = NONE,
     wandb: bool = False,
+    changed_code: bool = False,
 ) -> Result:
     """Continues from the newest good checkpoint, as if it had never stopped.
 
     `steps` replaces the total number of steps; a run that a callback has finished
     continues only with it. Only with `wandb` is anything sent to Weights & Biases,
-    because the run may be a stranger's.
+    because the run may be a stranger's. With `changed_code`, a user's algorithm may be
+    another than the run was started with.
     """
     user.check()
     path = Path(path)
@@ -114,13 +118,16 @@ def resume(
         saved, complaints = checkpoint.broadcast(found)
         if saved is None and complaints:
             raise UserError("; ".join(["no checkpoint can be used", *complaints]))
-        run = directory.read(saved.config if saved else config)
+        texts = [config, saved.config] if saved else [config]
+        code.check(path, texts, changed_code)
+        run = directory.read(texts[-1])
         if saved and steps is not None:
             _refuse_other_end(path, run, saved, steps, complaints)
         end = _end(run, saved, config) if steps is None else steps
         longer, saved = _longer(run, saved, end)
         if saved:
             _check_callbacks(longer, saved, user)
+        user = dataclasses.replace(user, env=user_env.resumed_env(longer, user.env))
         setup = prepare(dataclasses.replace(longer, wandb=wandb), user)
         notes = [*complaints, *_notes(longer, saved, config)]
         if saved is None:

@@ -5,7 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxrl.callbacks import METHODS
+from jaxrl.envs import GivenEnv
 from jaxrl.errors import UserError
+from jaxrl.maths import user_networks
 
 OnEpoch = Callable[[Any, int], dict[str, Any] | None]
 """`on_epoch(state, step)` may return metrics to log in the epoch's row."""
@@ -16,8 +18,12 @@ class UserCode:
     """Objects of a user that take part in a run."""
 
     on_epoch: OnEpoch | None = None
+    env: GivenEnv | None = None
+    """What makes or is the environment, if no name finds it."""
     callbacks: Sequence[Any] | None = None
     """Objects as in `jaxrl.callbacks`."""
+    networks: Any = None
+    """Networks, or a callable that returns them for an EnvSpec."""
 
     def check(self) -> None:
         """Refuses, before anything is removed, what would fail only later."""
@@ -59,3 +65,13 @@ def _fault(callback: Any) -> str:
 
 
 NONE = UserCode()
+
+
+def named_networks(networks: Any) -> dict[str, str]:
+    """The setting of a run that says which networks it has."""
+    if networks is None or isinstance(networks, str):
+        return {"networks": networks} if networks else {}
+    try:
+        return {"networks": user_networks.name_of(networks)}
+    except ValueError as error:
+        raise UserError(str(error)) from None

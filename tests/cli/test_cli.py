@@ -27,6 +27,8 @@ def in_a_new_process(code: str) -> str:
 
 def test_the_public_names_are_all_that_the_package_shows():
     expected = {"train", "resume", "search", "load", "evaluate_policy", "Grid", "algos"}
+    expected |= {"Logger", "load_model", "random_search", "callbacks", "STOP"}
+    expected |= {"plot", "report", "record_video", "runs"}
     assert set(dir(jaxrl)) == set(jaxrl.__all__) == expected | {"__version__"}
     for name in jaxrl.__all__:
         assert getattr(jaxrl, name) is not None

@@ -165,6 +165,15 @@ def test_what_cannot_be_verified_has_an_exit_code_of_its_own(run, tmp_path, caps
     assert "no finished epoch" in printed
 
 
+def test_a_log_of_another_program_cannot_be_verified(tmp_path, capsys):
+    with jaxrl.Logger(tmp_path / "mine", config={"lr": 1}, screen=False) as log:
+        log.store(EpRet=[1.0])
+        log.dump(step=3)
+    code, printed = verify(capsys, tmp_path / "mine")
+    assert code == 2
+    assert "logged by" in printed
+
+
 def test_epochs_that_were_not_repeated_are_no_verification(run, tmp_path):
     record = reading.record(run)
     short = train(tmp_path, "ppo", COUNT, epochs=2, exp_name="short").directory

@@ -231,3 +231,20 @@ def test_print_shows_settings_shorthands_values_and_counts(capsys):
         assert re.search(rf"^ +{value}$", printed, re.M)
     assert re.search(r"counting seeds: +12$", printed, re.M)
     assert re.search(r"not counting seeds: +4$", printed, re.M)
+
+
+def test_a_log_inside_of_a_call_is_read_and_does_not_decide_how_it_ended(tmp_path):
+    grid = Grid("g").add("seed", [0, 1]).add("fails", [True])
+    first = grid.run(own_functions.logs, **QUIET)
+    assert [*first.failed] == ["g_s0", "g_s1"]
+    again = grid.run(own_functions.logs, **QUIET)  # in empty directories
+    assert [*again.failed.values()] == ["ValueError: after the log"] * 2
+    grid = Grid("h").add("seed", [0, 1]).add("fails", [False])
+    done = grid.run(own_functions.logs, **QUIET)
+    assert not done.failed
+    records = [
+        reading.record(path) for path in (*done.finished, tmp_path / "runs/g/g/g_s0")
+    ]
+    assert [record.state for record in records] == ["finished", "finished", "failed"]
+    assert [len(record.progress["AverageEpRet"]) for record in records] == [2, 2, 2]
+    assert len(reading.directories([str(tmp_path / "runs/g")])) == 2

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jaxrl.maths.distributions import Categorical, Gaussian, TanhGaussian
+from jaxrl.maths.distributions import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    MultiCategorical,
+    TanhGaussian,
+)
 
 MANY = 200_000
 WIDE = Gaussian(jnp.array([0.5, -1.0]), jnp.log(jnp.array([2.0, 0.3])))
@@ -16,11 +22,26 @@ NARROW = Gaussian(jnp.array([0.0, -0.8]), jnp.log(jnp.array([1.5, 0.5])))
 # Logits are log-probabilities up to a constant, here 5.
 SKEWED = Categorical(jnp.log(jnp.array([0.1, 0.2, 0.7])) + 5)
 EVEN = Categorical(jnp.zeros(3))
+BOTH = MultiCategorical((SKEWED, Categorical(jnp.array([0.0, 2.0]))))
+EVEN_BOTH = MultiCategorical((EVEN, Categorical(jnp.zeros(2))))
+SWITCHES = Bernoulli(jnp.array([-2.0, 0.5, 3.0]))
+COINS = Bernoulli(jnp.zeros(3))
+PAIRS = {
+    "wide-narrow": (WIDE, NARROW),
+    "narrow-wide": (NARROW, WIDE),
+    "skewed-even": (SKEWED, EVEN),
+    "even-skewed": (EVEN, SKEWED),
+    "both-even": (BOTH, EVEN_BOTH),
+    "even-both": (EVEN_BOTH, BOTH),
+    "switches-coins": (SWITCHES, COINS),
+    "coins-switches": (COINS, SWITCHES),
+}
 
-pairs = pytest.mark.parametrize(
-    ("dist", "other"),
-    [(WIDE, NARROW), (NARROW, WIDE), (SKEWED, EVEN), (EVEN, SKEWED)],
-    ids=["wide-narrow", "narrow-wide", "skewed-even", "even-skewed"],
+pairs = pytest.mark.parametrize(("dist", "other"), PAIRS.values(), ids=PAIRS)
+each = pytest.mark.parametrize(
+    "dist",
+    [WIDE, SKEWED, BOTH, SWITCHES],
+    ids=["gaussian", "categorical", "several", "switches"],
 )
 
 
@@ -100,7 +121,7 @@ def test_categorical_mode_is_the_likeliest_choice():
     np.testing.assert_array_equal(rows.mode(), [0, 1])
 
 
-@pytest.mark.parametrize("dist", [WIDE, SKEWED], ids=["gaussian", "categorical"])
+@each
 def test_entropy_is_the_mean_of_minus_log_prob(dist, key):
     rows = repeated(dist)
     surprise = -rows.log_prob(rows.sample(key)).mean()
@@ -117,12 +138,27 @@ def test_kl_is_the_mean_log_ratio_under_the_first_distribution(dist, other, key)
     assert abs(dist.kl(other) - other.kl(dist)) > 0.025
 
 
-@pytest.mark.parametrize("dist", [WIDE, SKEWED], ids=["gaussian", "categorical"])
+@each
 def test_kl_of_equal_distributions_is_zero_and_flat(dist):
     value, slope = jax.value_and_grad(lambda new: dist.kl(new))(dist)
     np.testing.assert_allclose(value, 0, atol=1e-6)
-    for leaf in slope:
+    for leaf in jax.tree.leaves(slope):
         np.testing.assert_allclose(leaf, 0, atol=1e-6)
+
+
+def test_several_discrete_actions_multiply_their_probabilities():
+    parts = [part.log_prob(jnp.array(i)) for i, part in enumerate(BOTH.parts)]
+    np.testing.assert_allclose(BOTH.log_prob(jnp.array([0, 1])), sum(parts), rtol=1e-6)
+    np.testing.assert_array_equal(BOTH.mode(), [2, 1])
+
+
+def test_switches_by_hand():
+    # p = 1 / (1 + e^-logit): log p for a switch that is on, log(1 - p) for one off
+    p = 1 / (1 + np.exp(-np.array([-2.0, 0.5, 3.0])))
+    expected = np.log(1 - p[0]) + np.log(p[1]) + np.log(1 - p[2])
+    got = SWITCHES.log_prob(jnp.array([0, 1, 0]))
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
+    np.testing.assert_array_equal(SWITCHES.mode(), [0, 1, 1])
 
 
 def test_categorical_kl_does_not_depend_on_a_constant_in_the_logits():

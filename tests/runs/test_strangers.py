@@ -115,6 +115,15 @@ def changed_config(run, **changes):
     (run / "config.yaml").write_text(yaml.safe_dump(config | changes))
 
 
+def with_settings_in_checkpoints(run):
+    """Gives the checkpoints the settings of config.yaml, with right checksums."""
+    for manifest in run.glob("checkpoints/*/manifest.json"):
+        shutil.copy(run / "config.yaml", manifest.with_name("run.yaml"))
+        total = hashlib.sha256((run / "config.yaml").read_bytes()).hexdigest()
+        sums = json.loads(manifest.read_text()) | {"run.yaml": total}
+        manifest.write_text(json.dumps(sums))
+
+
 # Something else in the place of a file
 
 
@@ -154,6 +163,7 @@ COMMANDS = {
     "export": ["in/x/x_s0", "-o", "p.npz", "--overwrite"],
     "rerun": ["in/x/x_s0", "--out", "out", "--exp_name", "again"],
     "resume": ["in/x/x_s0"],
+    "verify": ["in/x/x_s0", "--epochs", "1"],
 }
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 
@@ -343,15 +353,42 @@ def test_a_file_cannot_ask_to_send_data_over_the_network(
 ):
     monkeypatch.setenv("WANDB_MODE", "offline")
     changed_config(run, wandb=True)
-    for manifest in run.glob("checkpoints/*/manifest.json"):
-        shutil.copy(run / "config.yaml", manifest.with_name("run.yaml"))
-        total = hashlib.sha256((run / "config.yaml").read_bytes()).hexdigest()
-        sums = json.loads(manifest.read_text()) | {"run.yaml": total}
-        manifest.write_text(json.dumps(sums))
+    with_settings_in_checkpoints(run)
     code, shown = ended([words[0], run, *words[1:]], capsys)
     assert code == 0
     assert "--wandb" in shown.out
     assert not list(Path("in").rglob("wandb"))
+
+
+@pytest.mark.parametrize("odd", [5, "abc", {"a": 1}, [[]], [{"step": "x"}]])
+def test_odd_notes_of_longer_runs_end_in_a_sentence(run, odd, capsys, no_training):
+    changed_config(run, extended=odd)
+    with_settings_in_checkpoints(run)
+    for words in (["resume", run, "--steps", "140"], ["verify", run], ["ls", "in"]):
+        ended(words, capsys)
+
+
+def test_a_table_with_odd_names_ends_in_a_sentence(run, capsys):
+    header, *rows = (run / "progress.csv").read_text().splitlines()
+    odd = "a\x1b[2J\x0bb"
+    lines = [f"{header},{odd}", *(f"{row},1" for row in rows)]
+    (run / "progress.csv").write_text("\n".join(lines) + "\n")
+    for command in ("ls", "plot", "report", "verify"):
+        _, shown = ended([command, *COMMANDS[command]], capsys)
+        assert "\x1b[2J" not in shown.out + shown.err
+
+
+@pytest.mark.parametrize("odd", [None, 5, [1], {"a": 1}])
+def test_a_checkpoint_without_a_state_cannot_be_verified(run, odd, capsys):
+    for manifest in run.glob("checkpoints/*/manifest.json"):
+        file = manifest.with_name("rest.json")
+        rest = json.loads(file.read_text())
+        rest["content"]["state"] = odd
+        file.write_text(json.dumps(rest))
+        total = hashlib.sha256(file.read_bytes()).hexdigest()
+        sums = json.loads(manifest.read_text()) | {"rest.json": total}
+        manifest.write_text(json.dumps(sums))
+    assert "damaged" in refused(["verify", run, "--epochs", "2"], capsys)
 
 
 # --overwrite

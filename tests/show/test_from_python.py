@@ -178,6 +178,19 @@ def test_what_cannot_be_recorded_is_refused_in_a_sentence(tmp_path, changed, wor
     assert not list(tmp_path.iterdir())
 
 
+def test_an_environment_that_cannot_be_made_again_is_refused(tmp_path):
+    class Own(gymnasium.Wrapper):
+        """Not one that gymnasium can make from its spec."""
+
+    env = Own(gymnasium.make("CartPole-v1"))
+    with pytest.raises(UserError, match="render_mode='rgb_array'"):
+        jaxrl.record_video(lambda obs: 0, env, tmp_path / "a.gif")
+    drawn = Own(gymnasium.make("CartPole-v1", render_mode="rgb_array"))
+    assert jaxrl.record_video(lambda obs: 0, drawn, tmp_path / "a.gif").exists()
+    env.close()
+    drawn.close()
+
+
 def test_an_environment_without_pictures_is_refused(tmp_path):
     class Dark(gymnasium.Env):
         observation_space = action_space = gymnasium.spaces.Discrete(2)

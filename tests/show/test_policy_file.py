@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from support import algorithms
 
-from jaxrl.algos import ppo
+from jaxrl.algos import ppo, trpo, vpg
 from jaxrl.maths import nets
 from jaxrl.policy import ACTIVATIONS, HEADS, LOG_STD_RANGE, Activation, Policy
 from jaxrl.show import onnx
 from jaxrl.training import acting
-from jaxrl.types import Box, Discrete, EnvSpec
+from jaxrl.types import Box, Discrete, EnvSpec, Image, MultiBinary, MultiDiscrete
 
 ASYMMETRIC = EnvSpec(11, Box((-2.0, -1.0, 0.0), (6.0, 1.0, 1.0)))
 # Rounding of float32, in units of the width of the action space.
@@ -109,7 +109,10 @@ SPACES = {
     "tanh_gaussian": ASYMMETRIC.action,
     "deterministic": ASYMMETRIC.action,
     "categorical": Discrete(3, start=5),
+    "multi_categorical": MultiDiscrete((2, 3), start=(0, 5)),
+    "bernoulli": MultiBinary(3),
 }
+OUTPUTS = {"tanh_gaussian": 6, "multi_categorical": 5}
 
 
 @pytest.mark.parametrize("head", HEADS)
@@ -118,18 +121,65 @@ def test_an_onnx_file_acts_as_the_policy_does(head, activation, tmp_path):
     from onnx.reference import ReferenceEvaluator
 
     rng = np.random.default_rng(0)
-    sizes = (11, 16, 16, 6 if head == "tanh_gaussian" else 3)
+    sizes = (11, 16, 16, OUTPUTS.get(head, 3))
     draw = lambda *shape: rng.standard_normal(shape, np.float32) / 3  # noqa: E731
     layers = [(draw(*pair), draw(pair[1])) for pair in itertools.pairwise(sizes)]
     norm = {"mean": draw(11), "std": np.exp(draw(11)), "clip": 2.0}
+    norm["nvec"] = getattr(SPACES[head], "nvec", ())
     policy = Policy(layers, activation, head, action=SPACES[head], **norm)
     onnx.save(policy, tmp_path / "policy.onnx")
     obs = rng.standard_normal((1000, 11), np.float32)
     graph = ReferenceEvaluator(str(tmp_path / "policy.onnx"))
     (action,) = graph.run(None, {"obs": obs})
     np.testing.assert_allclose(action, policy(obs), rtol=1e-5, atol=1e-5)
-    assert action.dtype == (np.int64 if head == "categorical" else np.float32)
+    whole = isinstance(SPACES[head], Discrete | MultiDiscrete | MultiBinary)
+    assert action.dtype == (np.int64 if whole else np.float32)
     assert np.ptp(action, axis=0).min() > 0.1
+
+
+ON_POLICY = pytest.mark.parametrize("algo", [vpg, trpo, ppo])
+MULTI = (MultiDiscrete((3, 2), start=(1, 0)), MultiBinary(3))
+
+
+@ON_POLICY
+@pytest.mark.parametrize("action", MULTI, ids=["discrete", "binary"])
+def test_a_file_with_several_discrete_actions_acts_as_the_algorithm(
+    algo, action, key, tmp_path
+):
+    spec = EnvSpec(4, action)
+    state = trained(algo, spec, key)
+    obs = observations(spec, key, 500)
+    policy = saved(state, spec, tmp_path / "policy.npz")
+    expected = action.scale(np.asarray(algo.act(state, obs)))
+    np.testing.assert_array_equal(policy(obs), expected)
+    assert len(np.unique(expected, axis=0)) > 1
+    # Its samples have the distribution's frequencies.
+    rows = np.repeat(obs[:1], 20_000, axis=0)
+    drawn = policy(rows, np.random.default_rng(0))
+    own = action.scale(np.asarray(algo.act(state, rows, key)))
+    np.testing.assert_allclose(drawn.mean(axis=0), own.mean(axis=0), atol=0.02)
+
+
+IMAGES = [Image((10, 10, 1)), Image((3, 40, 37), channels_first=True)]
+
+
+@pytest.mark.parametrize("image", IMAGES, ids=["small", "channels first"])
+def test_a_policy_of_images_acts_alike_in_jax_numpy_and_onnx(image, key, tmp_path):
+    from onnx.reference import ReferenceEvaluator
+
+    spec = EnvSpec(image.size, Box((-2.0, 0.0), (2.0, 4.0)), image)
+    state = ppo.init(key, spec, ppo.Config(initializer="uniform"))
+    assert state.obs_norm is None  # its encoder scales it
+    obs = np.random.default_rng(0).integers(0, 256, (9, image.size)).astype(np.uint8)
+    policy = saved(state, spec, tmp_path / "policy.npz")
+    assert policy.image == image
+    expected = spec.action.scale(np.asarray(ppo.act(state, obs)))
+    assert np.ptp(expected, axis=0).min() > 1e-3
+    np.testing.assert_allclose(policy(obs), expected, atol=1e-5)
+    onnx.save(policy, tmp_path / "policy.onnx")
+    graph = ReferenceEvaluator(str(tmp_path / "policy.onnx"))
+    (action,) = graph.run(None, {"obs": obs.astype(np.float32)})
+    np.testing.assert_allclose(action, expected, atol=1e-5)
 
 
 def test_infinite_action_bounds_are_saved_and_loaded(key, tmp_path):

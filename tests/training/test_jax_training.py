@@ -4,14 +4,18 @@ import csv
 import os
 import signal
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
 
 import jaxrl
 from jaxrl.cli.main import main
+from jaxrl.envs.jax import Step
 from jaxrl.errors import UserError
 from jaxrl.logging.columns import CLOCKS
 from jaxrl.runs import arrays
+from jaxrl.spaces import Discrete, EnvSpec
 
 SMALL = {
     "ppo": {"steps_per_epoch": 128, "num_envs": 4, "minibatches": 4},
@@ -125,3 +129,57 @@ def test_keys_of_the_run_differ_by_seed(tmp_path):
         for s in (0, 1)
     )
     assert rows(one) != rows(other)
+
+
+class Counting:
+    """Counts up to `length`; the reward is 1 for action 1."""
+
+    spec = EnvSpec(1, Discrete(2))
+
+    def __init__(self, length=5):
+        self.length = length
+
+    def reset(self, key):
+        return jnp.zeros(()), jnp.zeros(1)
+
+    def step(self, state, action, key):
+        after = state + 1
+        reward = jnp.asarray(action, float)
+        return Step(after, after[None], reward, after >= self.length, jnp.array(False))
+
+
+def test_an_object_with_our_protocol_is_trained_resumed_and_played(tmp_path):
+    settings = small("ppo", out=str(tmp_path))
+    run = jaxrl.train("ppo", Counting(), **settings)
+    assert run.history[-1]["EpLen"] == 5
+    with pytest.raises(UserError, match="env"):
+        jaxrl.resume(run.directory, steps=1024, screen=False)
+    longer = jaxrl.resume(run.directory, steps=1024, screen=False, env=Counting())
+    assert len(longer.history) == 8
+    policy, env = jaxrl.load(run.directory, env=Counting())
+    assert 0 <= jaxrl.evaluate_policy(policy, env, 2)[0] <= 5
+
+
+def test_a_class_is_named_in_the_config_and_found_by_commands(tmp_path):
+    name = f"{Counting.__module__}:Counting"
+    run = jaxrl.train(
+        "ppo", name, env_kwargs={"length": 3}, **small("ppo", out=str(tmp_path))
+    )
+    assert run.history[-1]["EpLen"] == 3
+    assert name in (run.directory / "config.yaml").read_text()
+    assert main(["eval", str(run.directory), "-n", "2"]) == 0
+
+
+def test_a_functional_environment_of_gymnasium_is_trained_as_it_is(tmp_path):
+    env = CartPoleFunctional()
+    run = jaxrl.train("vpg", env, **small("vpg", out=str(tmp_path)))
+    assert 1 <= run.history[-1]["AverageEpRet"] <= 30
+
+
+def test_an_environment_with_wrong_shapes_is_refused(tmp_path):
+    class Wide(Counting):
+        spec = EnvSpec(2, Discrete(2))
+
+    with pytest.raises(UserError, match="Wide has observations of shape"):
+        jaxrl.train("ppo", Wide(), **small("ppo", out=str(tmp_path)))
+    assert not list(tmp_path.iterdir())

@@ -21,7 +21,7 @@ from support import SPEC, algorithms, small_config
 
 import jaxrl
 from jaxrl.cli.main import main
-from jaxrl.envs.gym import Environments
+from jaxrl.envs import make as make_envs
 from jaxrl.errors import UserError
 from jaxrl.logging.columns import CLOCKS
 from jaxrl.logging.csv_file import Csv
@@ -248,7 +248,7 @@ def test_a_nan_from_the_environment_stops_the_run(tmp_path, fault):
 
 
 def test_the_observation_after_a_reset_never_leaks():
-    envs = Environments("own_envs:Count-v0", 2, 0, 1000, {"length": 3})
+    envs = make_envs("own_envs:Count-v0", 2, 0, 1000, {"length": 3})
     seen = []
     for _ in range(4):
         obs = envs.obs[0, 0]
@@ -272,7 +272,7 @@ def test_the_observation_after_a_reset_never_leaks():
 )
 def test_a_time_limit_is_a_truncation(kind, length, limit, terminated):
     kwargs = {"length": length, "kind": kind}
-    envs = Environments("own_envs:Count-v0", 1, 0, limit, kwargs)
+    envs = make_envs("own_envs:Count-v0", 1, 0, limit, kwargs)
     for _ in range(3):
         after = envs.step(np.zeros((1, 1), np.float32))
     assert (bool(after.terminated[0]), bool(after.truncated[0])) == (
@@ -282,14 +282,14 @@ def test_a_time_limit_is_a_truncation(kind, length, limit, terminated):
 
 
 def test_environments_are_seeded_apart_and_alike():
-    one, same = (Environments("Pendulum-v1", 2, 7, 1000) for _ in "ab")
+    one, same = (make_envs("Pendulum-v1", 2, 7, 1000) for _ in "ab")
     np.testing.assert_array_equal(one.obs, same.obs)
     assert not np.array_equal(one.obs[0], one.obs[1])
 
 
 def test_mujoco_of_both_versions_steps():
     for name in ("Hopper-v4", "Hopper-v5"):
-        envs = Environments(name, 1, 0, 1000)
+        envs = make_envs(name, 1, 0, 1000)
         assert envs.spec.action == Box((-1.0,) * 3, (1.0,) * 3)
         assert np.isfinite(envs.step(np.zeros((1, 3), np.float32)).next_obs).all()
 
@@ -362,7 +362,7 @@ def test_the_numpy_policy_chooses_by_the_logits(key):
 
 
 def test_the_replay_buffer_returns_what_was_inserted():
-    envs = Environments("own_envs:Count-v0", 1, 0, 1000, {"length": 3})
+    envs = make_envs("own_envs:Count-v0", 1, 0, 1000, {"length": 3})
     ring = HostReplay(4, envs.spec)
     for step in range(6):
         obs = envs.obs.copy()
