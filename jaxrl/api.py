@@ -58,6 +58,7 @@ def train(
     `num_procs=4` starts four processes and returns what rank 0 would; objects of
     this process, such as `on_epoch`, need `mpirun -n 4 python script.py` instead.
     """
+    from jaxrl.experiments import values
     from jaxrl.runs import nested, spec
     from jaxrl.training import launch, train, user_env
     from jaxrl.training.user_code import UserCode, named_networks
@@ -65,7 +66,8 @@ def train(
     config = nested.flat(algo, "the config") if isinstance(algo, Mapping) else {}
     given = config | settings | named_networks(networks)
     chosen, place = given.pop("algo", algo), given.pop("env", None)
-    start = preset or given.pop("preset", "default")
+    start = given.pop("preset", "default")
+    values.refuse_lists(chosen, place if env is None else env, given)
     name, own_env = user_env.named_env(place if env is None else env)
     if user_env.is_instance(own_env):
         given = {"num_test_episodes": 0, **given}
@@ -73,7 +75,7 @@ def train(
     user = UserCode(
         on_epoch=on_epoch, callbacks=callbacks, env=own_env, networks=own_networks
     )
-    run = spec.make(chosen, name, given, str(start))
+    run = spec.make(chosen, name, given, preset or str(start))
     if ranks := launch.ranks_to_start(run.num_procs, user):
         return launch.train(run, ranks, screen)
     return train.train(run, screen, user)
@@ -217,7 +219,7 @@ def load_model(
         raise UserError(
             f"{record.path} is a run of jaxrl's algorithms; jaxrl.load gives its policy"
         )
-    tree = trees.load(record.tree_file(name), inside=record.path)
+    tree = trees.load(trees.model_file(record.path, name), inside=record.path)
     return tree if like is None else trees.fill(like, tree)
 
 

@@ -51,10 +51,19 @@ def test_the_example_of_callbacks_stops_early(tmp_path):
     assert "StopAtSmoothedReturn" in lines[-1]
 
 
-def test_own_networks_lower_their_loss():
-    lines = run(ROOT / "examples" / "own_networks.py").splitlines()
-    losses = [float(line.split()[-1]) for line in lines]
+def test_own_networks_lower_their_loss_and_train_a_run(tmp_path):
+    *lines, last = run(ROOT / "examples" / "own_networks.py", where=tmp_path).split(
+        "\n"
+    )
+    losses = [float(line.split()[-1]) for line in lines if "loss" in line]
     assert losses[-1] < losses[0]
+    assert "return" in [*lines, last][-2]
+
+
+def test_an_own_algorithm_is_written_changed_trained_and_compared(tmp_path):
+    out = run(ROOT / "examples" / "own_algorithm.py", where=tmp_path)
+    assert "2 runs finished, 0 failed" in out
+    assert (tmp_path / "mean_sac.py").exists()
 
 
 def test_own_env_is_trained_resumed_and_played():

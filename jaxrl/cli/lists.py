@@ -43,7 +43,10 @@ def several(name: str, value: Any) -> list[str]:
     if isinstance(value, str):
         found = listed(name, value)
         return found if len(found) > 1 else []
-    if not isinstance(value, list) or not value or values.is_one_value(name, value):
+    known = name in (*NAMES, *values.hints())  # others may be an own algorithm's
+    if not isinstance(value, list) or not value or not known:
+        return []
+    if values.is_one_value(name, value):
         return []
     return [_word(item) for item in value]
 

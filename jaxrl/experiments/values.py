@@ -7,7 +7,7 @@ import contextlib
 import difflib
 import functools
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxrl import algos as algorithms
@@ -75,6 +75,24 @@ def is_one_value(key: str, given: list) -> bool:
     is_tuple = typing.get_origin(hints().get(key)) is tuple
     numbers = [isinstance(each, int | float) for each in given]
     return is_tuple and bool(numbers) and all(numbers)
+
+
+def refuse_lists(algo: Any, env: Any, given: Mapping[str, Any]) -> None:
+    """Answers a list where one run takes one value with the grid that runs them all."""
+    every = {key: values.plain(x) for key, x in (("env", env), *given.items())}
+    lists = [x for x in every if isinstance(every[x], list)]
+    known = ("env", *hints())  # an algorithm of the user's own may take lists
+    lists = [x for x in lists if x in known and every[x]]
+    several = [x for x in lists if not is_one_value(x, every[x])]
+    if not several or not isinstance(algo, str):
+        return
+    name = str(every.pop("exp_name", algo))
+    added = [f".add({key!r}, {value!r})" for key, value in every.items()]
+    takes = "takes" if len(several) == 1 else "take"
+    raise UserError(
+        f"{' and '.join(several)} {takes} one value in a run; a grid runs every one: "
+        f"jaxrl.Grid({name!r}).add('algo', {algo!r}){''.join(added)}.run()"
+    )
 
 
 def converted(key: str, value: Any) -> Any:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from jaxrl import files
 from jaxrl.errors import UserError
-from jaxrl.runs import reading, status
-from jaxrl.runs.reading import CONFIG, LOCK, MODEL, TREE
+from jaxrl.runs import reading, status, trees
+from jaxrl.runs.reading import CONFIG, LOCK, MODEL
 
 # What a run writes, beside its settings; of a directory, the names inside of it.
 WRITTEN = {
@@ -117,7 +117,7 @@ def _is_model(entry: Path) -> bool:
     """Whether it is a model of a user's own loop, which may have any name."""
     if entry.is_symlink() or not entry.is_dir():
         return False
-    return {file.name for file in entry.iterdir()} == {MODEL, TREE}
+    return {file.name for file in entry.iterdir()} == {MODEL, trees.FILE}
 
 
 def new_directory(run: Path) -> Path:

@@ -166,7 +166,7 @@ class Logger:
         place.parent.mkdir(exist_ok=True)
         meta = {"by": LOGGER, "step": max(self._step, 0)}
         with files.replacing_directory(place) as fresh:
-            trees.save(fresh / reading.TREE, model)
+            trees.save(fresh / trees.FILE, model)
             (fresh / MODEL).write_text(json.dumps(meta, indent=2) + "\n")
         self._log.sinks.write_model(place, [name], max(self._step, 0))
 

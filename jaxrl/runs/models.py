@@ -54,7 +54,7 @@ def arrays_for_acting(
     algo: Algorithm, spec: EnvSpec, state: Any
 ) -> dict[str, np.ndarray]:
     """The leaves of the state on which actions depend, by their names."""
-    key, obs = jax.random.key(0), jnp.zeros((1, spec.obs_size))
+    key, obs = jax.random.key(0), jnp.zeros((1, spec.obs_size), spec.obs_dtype)
     both = lambda state: (algo.act(state, obs), algo.act(state, obs, key))  # noqa: E731
     traced = jax.make_jaxpr(both)(state).jaxpr
     used = {id(x) for equation in traced.eqns for x in equation.invars}
@@ -86,7 +86,7 @@ class JaxPolicy:
         self, obs: np.ndarray, rng: np.random.Generator | None = None
     ) -> np.ndarray:
         """An exploring action with a generator, the greedy action without."""
-        obs = np.asarray(obs, np.float32)
+        obs = np.asarray(obs, self._spec.obs_dtype)
         if obs.shape[-1:] != (self.obs_size,):
             raise ValueError(
                 f"the policy expects observations [..., {self.obs_size}], "

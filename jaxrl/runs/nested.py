@@ -87,8 +87,10 @@ def flat_name(dotted: str) -> str:
     """The name of ours for one with dots; a part of env_kwargs as `env_kwargs:part`."""
     section, *rest = dotted.replace("-", "_").split(".")
     section = ALIASES.get(section, section)
-    if not rest or section not in SECTIONS:
-        return dotted.replace("-", "_")
+    if section not in SECTIONS:
+        return _ours(dotted)
+    if not rest:
+        return ALONE[section]
     if rest[0] == "params" and len(rest) == 2:
         return rest[1]
     name = _name(section, rest[0], dotted)

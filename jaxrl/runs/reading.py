@@ -33,7 +33,6 @@ POLICY = "policy.npz"  # of a model, played by NumPy
 ARRAYS = "act.npz"  # of a model, played by JAX and a user's code
 CONFIG = "config.yaml"  # the settings of a run
 LOCK = ".lock"  # held by the process that writes the run
-TREE = "tree.npz"  # a model of a user's own loop
 LOGGER = "jaxrl.Logger"  # in `logged_by` of a config.yaml that it wrote
 LAST = 5  # epochs over which returns are averaged
 CODE = "algo_sha256"  # in config.yaml, of a user's algorithm
@@ -174,14 +173,6 @@ class Record:
         raise UserError(
             f"{self.path} has no model {model!r}; it has {', '.join(map(str, models))}"
         )
-
-    def tree_file(self, name: str) -> Path:
-        """Where the model of a user's own loop is."""
-        found = {file.parent.name: file for file in self.path.glob(f"models/*/{TREE}")}
-        if isinstance(name, str) and name in found:
-            return found[name]
-        has = f"it has {', '.join(sorted(found))}" if found else "it has none"
-        raise UserError(f"{self.path} has no model {name!r}; {has}")
 
     def _models(self) -> dict[str | int, Path]:
         """By name where they have one, and all by their steps, in order."""

@@ -17,6 +17,7 @@ from jaxrl import files
 from jaxrl.errors import UserError
 from jaxrl.policy import FILE_ERRORS
 
+FILE = "tree.npz"
 FORMAT = 1
 
 
@@ -111,6 +112,15 @@ def _storable(array: np.ndarray) -> np.ndarray:
 
 
 # Loading
+
+
+def model_file(run: Path, name: str) -> Path:
+    """Where the model of a user's own loop is."""
+    found = {file.parent.name: file for file in run.glob(f"models/*/{FILE}")}
+    if isinstance(name, str) and name in found:
+        return found[name]
+    has = f"it has {', '.join(sorted(found))}" if found else "it has none"
+    raise UserError(f"{run} has no model {name!r}; {has}")
 
 
 def load(path: Path, inside: Path) -> Any:

@@ -105,6 +105,8 @@ def _same_greedy(policy: Policy, algo: Algorithm, spec: EnvSpec, state: Any) -> 
     rng = np.random.default_rng(0)
     scales = np.geomspace(0.1, 10, ROWS, dtype=np.float32)[:, None]
     obs = rng.standard_normal((ROWS, spec.obs_size), np.float32) * scales
+    if spec.image:
+        obs = np.abs(obs * 25).clip(0, 255).astype(spec.obs_dtype)
     ours, theirs = policy(obs), np.asarray(jax.jit(algo.act)(state, obs))
     return ours.shape == theirs.shape and np.allclose(ours, theirs, atol=1e-3)
 

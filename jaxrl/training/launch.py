@@ -16,7 +16,7 @@ from jaxrl.logging.logger import parse_rows
 from jaxrl.processes import mpirun, subprocesses
 from jaxrl.processes.mpirun import Output
 from jaxrl.runs import arrays, checkpoint, directory, status
-from jaxrl.runs.spec import Run
+from jaxrl.runs.spec import OWN, Run
 from jaxrl.training import setup
 from jaxrl.training.session import Result
 from jaxrl.training.user_code import UserCode
@@ -38,8 +38,8 @@ def ranks_to_start(num_procs: int, user: UserCode) -> int:
 def train(run: Run, size: int, screen: bool) -> Result:
     """Trains with `size` processes; returns what rank 0 would."""
     known = directory.settings(run)
-    flat = {k: x for k, x in known.items() if k != "settings"} | known["settings"]
-    flat |= {"num_procs": size, "overwrite": run.overwrite}
+    flat = {name: known[name] for name in ("algo", "env", *OWN) if name in known}
+    flat |= known["settings"] | {"num_procs": size, "overwrite": run.overwrite}
     with tempfile.TemporaryDirectory(prefix="jaxrl-train-") as place:
         file = Path(place) / "settings.yaml"
         file.write_text(yaml.safe_dump(flat, sort_keys=False))

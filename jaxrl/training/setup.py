@@ -26,6 +26,8 @@ from jaxrl.training.share import Share
 from jaxrl.training.user_code import NONE, UserCode
 from jaxrl.types import EnvSpec, OnPolicy
 
+MOST_ENVS = 65_536  # gymnasium's of one process; each takes kilobytes and milliseconds
+
 Buffer = Rollout | HostReplay
 
 
@@ -143,6 +145,10 @@ def prepare(run: Run, user: UserCode = NONE) -> AnySetup:
 
 def _prepare(run: Run, user: UserCode) -> Setup:
     data = run.data
+    if data.num_envs > MOST_ENVS:  # as a stranger's settings may ask
+        raise UserError(
+            f"num_envs is {data.num_envs}, but a process makes at most {MOST_ENVS}"
+        )
     share = Share(data, mpi.rank(), mpi.size())
     act_stream, batch_stream, seeds = _random_streams(run.seed, share.rank)
     env_seed, test_seed, init_seed = map(int, seeds.generate_state(3))

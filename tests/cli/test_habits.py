@@ -61,6 +61,7 @@ def translated(line):
             "train algorithm.name=ppo env.id=A algorithm.params.gamma=0.9",
             "ppo --env=A --gamma=0.9",
         ),
+        ("train algorithm=sac environment=A", "sac --env=A"),
         ("train sac experiment.seed=3 experiment.name=x", "sac --seed=3 --exp_name=x"),
         (
             "train sac env.kwargs.frame_skip=2 env.kwargs.other=x",
@@ -233,3 +234,20 @@ def test_a_list_in_rerun_is_answered_with_a_command_each(tmp_path, capsys):
     run = jaxrl.train("ppo", COUNT, screen=False, **words).directory
     assert main(["rerun", str(run), "--seed", "1,2"]) == 2
     assert f"jaxrl rerun {run} --seed 2" in capsys.readouterr().err
+
+
+def test_a_list_in_python_is_answered_with_a_grid(tmp_path):
+    with pytest.raises(UserError) as caught:
+        jaxrl.train("ppo", "CartPole-v1", seed=[0, 1], hidden=[8, 8], exp_name="x")
+    grid = "jaxrl.Grid('x').add('algo', 'ppo').add('env', 'CartPole-v1')"
+    assert f"{grid}.add('seed', [0, 1]).add('hidden', [8, 8])" in str(caught.value)
+    with pytest.raises(UserError, match="env takes one value"):
+        jaxrl.train("ppo", ["CartPole-v1", "Acrobot-v1"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_argument_wins_over_the_preset_of_a_dict():
+    with pytest.raises(UserError, match="no preset 'nothing'"):
+        jaxrl.train(
+            {"algo": "ppo", "env": "CartPole-v1", "preset": "x"}, preset="nothing"
+        )

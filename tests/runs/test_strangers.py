@@ -261,6 +261,14 @@ def test_a_run_cannot_start_thousands_of_processes(run, capsys):
         assert "num_procs" in refused([command, run], capsys)
 
 
+def test_a_run_cannot_make_billions_of_environments(run, capsys):
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    changed_config(run, settings=config["settings"] | {"num_envs": 10**9})
+    with_settings_in_checkpoints(run)
+    for command in ("resume", "rerun"):
+        assert "num_envs" in refused([command, run], capsys)
+
+
 # Writing and removing elsewhere
 
 

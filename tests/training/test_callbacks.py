@@ -279,6 +279,15 @@ def test_stop_without_improvement_counts_epochs(tmp_path):
     assert "StopWithoutImprovement" in two.reason
 
 
+def test_epochs_without_improvement_are_counted_over_a_kill(tmp_path, monkeypatch):
+    monkeypatch.setattr(CheckpointWriter, "affordable", always)
+    settings = {"epochs": 9, "num_test_episodes": 1, "max_ep_len": 5}
+    at_step(monkeypatch, 202, kill)  # in the fourth epoch, after which it stops
+    with pytest.raises(Killed):
+        run(tmp_path, None, stop_without_improvement=3, **settings)
+    assert len(jaxrl.resume(run_of(tmp_path), screen=False).history) == 4
+
+
 def test_an_object_can_be_used_by_two_runs(tmp_path):
     callback = StopWithoutImprovement(2)
     settings = {"epochs": 9, "num_test_episodes": 1, "max_ep_len": 5}
