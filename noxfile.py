@@ -121,6 +121,14 @@ def mpi(session: nox.Session) -> None:
 
 
 @nox.session
+def jax_envs(session: nox.Session) -> None:
+    """Test JAX environments of other packages, which take 500 MB to install."""
+    install(session, "-e", ".[test,gymnax,brax,playground]")
+    files = [str(test_file(name)) for name in ("jax_adapters", "jax_training")]
+    session.run("pytest", "--numprocesses", "auto", *files, *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Measure the speed of `update`; arguments after `--` go to the script."""
     install(session, "-e", ".")

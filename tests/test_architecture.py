@@ -22,7 +22,7 @@ ALLOWED = {
     "checks": {"types", "settings"},
     "maths": {"types", "settings", "images", "policy"},
     "algos": {"errors", "files", "types", "settings", "checks", "maths"},
-    "envs": {"spaces", "processes"},  # for signals in worker processes
+    "envs": {"errors", "spaces", "processes"},  # for signals in worker processes
     "policy": {"files", "settings", "spaces", "images"},
     "evaluation": set(),
     "processes": {"errors", "files"},

@@ -10,7 +10,7 @@ import numpy as np
 from jaxrl.envs import gym, making, pool
 from jaxrl.envs.conversion import spec_of
 from jaxrl.envs.gym import Environments
-from jaxrl.envs.making import takes
+from jaxrl.envs.making import is_jax, takes
 from jaxrl.envs.naming import FROM_PYTHON, GivenEnv, name_of
 from jaxrl.envs.pool import PREFIX, Pool
 from jaxrl.envs.workers import Workers
@@ -22,6 +22,7 @@ __all__ = [
     "check_distinct",
     "is_foreign",
     "is_instance",
+    "is_jax",
     "is_mujoco",
     "make",
     "misspelt",
@@ -134,7 +135,7 @@ def remade(spec: Any, env_kwargs: Mapping[str, Any]) -> gymnasium.Env:
 
 def misspelt(env_id: str) -> str:
     """An error if gymnasium has no such environment; empty if a module may have it."""
-    return "" if is_foreign(env_id) else making.misspelt(env_id)
+    return "" if is_foreign(env_id) or is_jax(env_id) else making.misspelt(env_id)
 
 
 def is_foreign(env_id: str) -> bool:

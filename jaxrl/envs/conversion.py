@@ -28,7 +28,7 @@ def spec_of(env: gym.Env | gym.vector.VectorEnv) -> EnvSpec:
     image = _image(space)
     return EnvSpec(
         _flat_size(space),
-        _action_space(actions),
+        action_space(actions),
         image,
         image_part=image is None and _holds_image(space),
     )
@@ -75,7 +75,7 @@ def _holds_image(space: gym.Space) -> bool:
     return _image(space) is not None
 
 
-def _action_space(space: gym.Space) -> Box | Discrete | MultiDiscrete | MultiBinary:
+def action_space(space: gym.Space) -> Box | Discrete | MultiDiscrete | MultiBinary:
     if isinstance(space, spaces.Discrete):
         return Discrete(int(space.n), int(space.start))
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
@@ -107,7 +107,7 @@ def action_scaler(space: gym.Space) -> Callable[[np.ndarray], Iterable]:
         start = int(space.start)
         return lambda action: (action + start).tolist()
     assert space.shape is not None
-    bounds, shape = _action_space(space), (-1, *space.shape)
+    bounds, shape = action_space(space), (-1, *space.shape)
     if isinstance(space, spaces.Box):
         low, high = space.low, space.high
         plain = low.ndim == 1 and low.dtype == np.float32

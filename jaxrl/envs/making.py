@@ -11,7 +11,13 @@ from typing import Any
 
 import gymnasium as gym
 
-from jaxrl.envs.naming import FROM_PYTHON, Factory, GivenEnv, factory_in
+from jaxrl.envs.naming import (
+    FROM_PYTHON,
+    Factory,
+    GivenEnv,
+    factory_in,
+    is_jax_object,
+)
 
 # Prefixes of ids, the modules that register them, and what to install.
 PACKAGES = {
@@ -19,11 +25,21 @@ PACKAGES = {
     "dm_control/": ("shimmy", "pip install 'shimmy[dm-control]'"),
 }
 
+# Prefixes of JAX environments.
+JAX_FAMILIES = ("phys2d", "gymnax", "brax", "playground")
+
+
+def is_jax(env: GivenEnv) -> bool:
+    """Whether it is a JAX environment, such as gymnax/CartPole-v1."""
+    return isinstance(env, str) and env.partition("/")[0] in JAX_FAMILIES
+
 
 def make(env: GivenEnv, env_kwargs: Mapping[str, Any]) -> gym.Env:
     """An environment by its id, its name or a callable; one that exists as it is."""
     if isinstance(env, gym.Env):
         return env
+    if is_jax_object(env):
+        return _as_gymnasium(env)
     made = _by_name(env, env_kwargs) if isinstance(env, str) else _call(env, env_kwargs)
     _redirect_mujoco_warnings()
     return made
@@ -84,6 +100,10 @@ def _by_name(env_id: str, env_kwargs: Mapping[str, Any]) -> gym.Env:
             "has it; there use jaxrl.resume(directory, env=...), jaxrl.load(directory, "
             "env=...) or jaxrl.train(algo, env)"
         )
+    if is_jax(env_id):
+        from jaxrl.envs import jax_gym  # imports JAX
+
+        return jax_gym.make(env_id, env_kwargs)
     module, _, name = env_id.rpartition(":")
     try:
         if module and (factory := factory_in(_imported(module), name)):
@@ -133,10 +153,18 @@ def _call(factory: Factory, env_kwargs: Mapping[str, Any]) -> gym.Env:
     made = factory(**env_kwargs)
     if isinstance(made, gym.Env):
         return made
+    if is_jax_object(made):
+        return _as_gymnasium(made)
     raise ValueError(
         f"{word} must return a gymnasium environment, but returned a "
         f"{type(made).__module__}.{type(made).__name__}"
     )
+
+
+def _as_gymnasium(env: Any) -> gym.Env:
+    from jaxrl.envs import jax_gym  # imports JAX
+
+    return jax_gym.from_object(env)
 
 
 def _unfit(factory: Factory, env_kwargs: Mapping[str, Any]) -> str:

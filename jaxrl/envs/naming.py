@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.experimental.functional import FuncEnv
+
+from jaxrl.spaces import EnvSpec
 
 FROM_PYTHON = "python:"  # what only the program has that gave it
 
@@ -35,6 +38,8 @@ def name_of(env: GivenEnv) -> str:
         )
     if isinstance(env, gym.Env):
         return FROM_PYTHON + type(env.unwrapped).__name__
+    if is_jax_object(env):
+        return FROM_PYTHON + type(env).__name__
     if not callable(env):
         raise ValueError(
             f"env is {env!r}, but must be an id, a callable that makes a gymnasium "
@@ -50,6 +55,14 @@ def name_of(env: GivenEnv) -> str:
     inner = getattr(env, "func", env)  # of a functools.partial
     word = getattr(inner, "__qualname__", type(inner).__name__).rpartition(".")[2]
     return FROM_PYTHON + word.strip("<>")
+
+
+def is_jax_object(env: Any) -> bool:
+    """Whether it has the functions of a JAX environment, ours or gymnasium's."""
+    if isinstance(env, FuncEnv):
+        return True
+    has_functions = callable(getattr(env, "reset", None)) and hasattr(env, "step")
+    return has_functions and isinstance(getattr(env, "spec", None), EnvSpec)
 
 
 def factory_in(module: Any, name: str) -> Factory | None:

@@ -68,6 +68,11 @@ class EpochLogger:
                     f"{name} is {value!r:.80}, but must be a number or an array"
                 ) from None
 
+    def store_stats(self, **stats: Stats) -> None:
+        """Adds samples that are summarized already."""
+        for name, more in stats.items():
+            self._stats[name] = merge(self._stats.get(name, Stats()), more)
+
     def store(self, **values: Any) -> None:
         """Adds numbers or arrays of them to the epoch's samples."""
         for name, value in values.items():

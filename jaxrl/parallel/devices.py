@@ -61,6 +61,11 @@ class Devices:
         self.count = count or dividing[-1]
         self._mesh = Mesh(np.array(existing[: self.count]), (AXIS,))
 
+    @property
+    def on_host(self) -> bool:
+        """Whether they use the memory of the host."""
+        return self._mesh.devices.flat[0].platform == "cpu"
+
     def compile(self, learn: Learn, state: Any, batch: Any, axis: int) -> Callable:
         """One program `(state, batch) -> (state, metrics, fingerprints)`.
 

@@ -94,3 +94,9 @@ def unpack(rows: jax.Array, obs_size: int) -> Transition:
     action, reward = rows[..., obs_size : -obs_size - 2], rows[..., -obs_size - 2]
     terminated = rows[..., -1] > 0
     return Transition(obs, action, reward, next_obs, terminated, terminated & False)
+
+
+def pack(batch: Transition) -> np.ndarray:
+    """The replay buffer's rows [n, width] of transitions [n]; `unpack` reverses it."""
+    numbers = [batch.reward[:, None], batch.next_obs, batch.terminated[:, None]]
+    return np.concatenate([batch.obs, batch.action, *numbers], 1, dtype=np.float32)

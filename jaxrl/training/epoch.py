@@ -1,4 +1,4 @@
-"""The end of an epoch: evaluate, log, call the callbacks, save."""
+"""What every training loop does at the end of an epoch: log, call back, save."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -6,18 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl.callbacks import Context
-from jaxrl.evaluation import SelfResetting, play
 from jaxrl.logging.columns import RETURNS, Row
 from jaxrl.logging.logger import EpochLogger
 from jaxrl.parallel import mpi
 from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import directory
 from jaxrl.training import snapshot
-from jaxrl.training.buffers import HostReplay
 from jaxrl.training.callbacks import Callback, EpochEnd
 from jaxrl.training.outputs import Saver
 from jaxrl.training.progress import Clock
-from jaxrl.training.setup import Setup
 from jaxrl.training.user_callbacks import Callbacks
 
 
@@ -25,7 +22,7 @@ from jaxrl.training.user_callbacks import Callbacks
 class Training:
     """A run under way."""
 
-    setup: Setup
+    setup: Any  # Setup or JaxSetup
     path: Path
     state: Any  # the algorithm's, on each device
     log: EpochLogger
@@ -52,13 +49,16 @@ class Training:
         )
 
 
-def end_epoch(training: Training) -> None:
+def is_over(training: Training) -> bool:
+    run, progress = training.setup.run, training.setup.progress
+    per_epoch = run.data.steps_per_epoch
+    over = progress.env_steps // per_epoch > progress.epoch_start // per_epoch
+    return over or progress.env_steps >= run.total_steps
+
+
+def finish(training: Training) -> None:
+    """Logs the epoch's row, calls back, and saves the model and a checkpoint."""
     setup, log, progress = training.setup, training.log, training.setup.progress
-    progress.epoch += 1
-    episodes = setup.envs.take_finished()
-    log.store(EpRet=[episode.returned for episode in episodes])
-    log.store(EpLen=[episode.length for episode in episodes])
-    evaluate(training)
     log.store(Epoch=progress.epoch, TotalEnvInteracts=progress.env_steps)
     log.store(**training.clock.epoch_row(progress))
     rate = _learning_rate(setup.run.config)
@@ -76,19 +76,24 @@ def end_epoch(training: Training) -> None:
         save_checkpoint(training)
 
 
-def evaluate(training: Training) -> None:
-    """Plays greedy test episodes in a separate environment."""
-    setup = training.setup
-    if setup.test_envs is None:
-        return
-    episodes = []
-    env = SelfResetting(setup.test_envs)
-    for step in play(setup.actor, env, setup.test_episodes):
-        mpi.report_progress()
-        if step.over:
-            episodes.append(step)
-    training.log.store(TestEpRet=[episode.returned for episode in episodes])
-    training.log.store(TestEpLen=[episode.length for episode in episodes])
+def start(training: Training) -> None:
+    """Before the first step of this start."""
+    progress = training.setup.progress
+    training.callbacks.start(training.context())
+    if progress.epoch and progress.env_steps == progress.epoch_start:
+        after_epoch(training)  # a signal may have come before this was done
+
+
+def end(training: Training) -> None:
+    """After the last step of this start."""
+    training.saver.wait()
+    training.callbacks.end(training.context())
+
+
+def save_and_stop(training: Training) -> None:
+    """After a signal: what a resumed run needs, and the policy so far to play."""
+    save_checkpoint(training)
+    save_models(training, ["last"])
 
 
 def _learning_rate(config: Any) -> float | None:
@@ -128,7 +133,7 @@ def save_model(training: Training, row: Row) -> None:
 def save_models(training: Training, names: list[str]) -> None:
     """Saves the policy under each of the names."""
     setup, step = training.setup, training.setup.progress.env_steps
-    training.saver.save_models(names, setup.envs.spec, training.state, step)
+    training.saver.save_models(names, setup.spec, training.state, step)
     place = training.saver.model_path(names[0])
     training.log.sinks.write_model(place, names, step)
 
@@ -156,12 +161,16 @@ def checkpoint_is_due(training: Training) -> bool:
 
 def save_checkpoint(training: Training) -> None:
     setup, log = training.setup, training.log
-    rows, first = snapshot.take_rows(setup)
+    rows, first = setup.take_rows()
     content = snapshot.take(
         setup, training.state, log, training.clock, training.callbacks
     )
-    replay = setup.buffer if isinstance(setup.buffer, HostReplay) else None
-    capacity = len(replay.rows) if replay else 0
-    training.saver.save_checkpoint(content, log.sinks, rows, first, capacity)
+    training.saver.save_checkpoint(
+        content,
+        log.sinks,
+        mpi.gather(rows) if rows is not None else None,
+        first,
+        setup.replay_capacity,
+    )
     if training.stop.signal:
         training.saver.wait()

@@ -1,36 +1,109 @@
-"""Training in a JAX environment: environment, replay and updates in one program.
+"""Training in a JAX environment: environment, buffer and updates in one program.
 
     state, history = jax.jit(lambda key: fused.train(key, ppo, env))(key)
 
-runs a whole experiment; `jax.vmap` of it runs one per seed, or per setting.
+runs a whole experiment; `jax.vmap` of it runs one per seed, or per setting. `jaxrl
+train` calls `part` instead, which stops between any two rounds: how many rounds a call
+makes is an argument of the program, so it changes no bit.
 """
 
 import dataclasses
 import fractions
-import functools
 import math
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from jaxrl import checks
+from jaxrl.envs import jax_batch
 from jaxrl.envs.jax import JaxEnv
+from jaxrl.envs.jax_batch import EnvBatch
+from jaxrl.maths import summary
 from jaxrl.maths.replay import DeviceReplay
+from jaxrl.maths.summary import Summary
 from jaxrl.training.share import exact_ratio
-from jaxrl.types import Algorithm, Metrics, OffPolicy, OnPolicy, Transition
+from jaxrl.types import (
+    Algorithm,
+    Metrics,
+    OffPolicy,
+    OnPolicy,
+    Pmean,
+    Transition,
+    identity,
+)
 
 MAX_COUNT = 2**30  # the step counter stops here, so that it cannot overflow
 
+Row = dict[str, Summary]
+"""Statistics of an epoch so far, by name."""
 
-class EnvBatch(NamedTuple):
-    """N environments, with the length and return of their episodes so far; [N, ...]."""
+
+class Rollout(NamedTuple):
+    """A rollout [T, N] of which the first `filled` steps are taken."""
+
+    rows: Transition
+    filled: jax.Array
+
+
+class Carry(NamedTuple):
+    """All that a run is between two rounds; its checkpoint."""
 
     state: Any
-    obs: jax.Array
-    ep_len: jax.Array
-    ep_ret: jax.Array
+    envs: EnvBatch
+    buffer: Any  # Rollout or DeviceReplay
+    env_steps: jax.Array
+    key: jax.Array
+    row: Row
+    finite: jax.Array
+    """Whether all observations, rewards and parameters so far are."""
+    part: jax.Array
+    """Of an update, in units of the denominator of `Program.updates`."""
+
+
+class Program(NamedTuple):
+    """What is compiled: an algorithm in an environment."""
+
+    algo: Algorithm
+    env: JaxEnv
+    data: OnPolicy | OffPolicy
+    pmean: Pmean = identity
+
+    @property
+    def limit(self) -> int:
+        return jax_batch.time_limit(self.env, self.data.max_ep_len)
+
+    @property
+    def updates(self) -> fractions.Fraction:
+        """Off-policy, in a round on average: whole ones are made, the rest is kept."""
+        data: Any = self.data
+        return data.update_every * exact_ratio(data.updates_per_step)
+
+    @property
+    def rounds(self) -> int:
+        """Of an epoch: steps of all environments, or off-policy rounds of updates."""
+        if isinstance(self.data, OnPolicy):
+            return self.data.steps_per_epoch // self.data.num_envs
+        return self.data.steps_per_epoch // self.data.update_every
+
+
+def make_program(
+    algo: Algorithm, env: JaxEnv, data: OnPolicy | OffPolicy | None = None
+) -> Program:
+    """Refuses settings that would drop steps or updates."""
+    data = checks.config(algo.DATA if data is None else data, type(algo.DATA))
+    divisors = [("steps_per_epoch", "num_envs")]
+    if isinstance(data, OffPolicy):
+        divisors = [("steps_per_epoch", "update_every"), ("update_every", "num_envs")]
+    for name, divisor_name in divisors:
+        value, divisor = getattr(data, name), getattr(data, divisor_name)
+        if value % divisor:
+            raise ValueError(
+                f"{name} is {value}, but must be a multiple of {divisor_name}, "
+                f"which is {divisor}"
+            )
+    return Program(algo, env, data)
 
 
 def train(
@@ -45,213 +118,212 @@ def train(
 
     Metrics are means over an epoch; EpRet is NaN if no episode ended in it.
     """
-    init_key, reset_key, loop_key = jax.random.split(key, 3)
-    data = _check_data(algo, algo.DATA if data is None else data)
+    program = make_program(algo, env, data)
     config = algo.Config() if config is None else config
     if getattr(config, "total_updates", None) == math.inf:
-        config = dataclasses.replace(config, total_updates=float(data.epochs))
+        config = dataclasses.replace(config, total_updates=float(program.data.epochs))
+    carry = begin(key, program, config, networks)
+
+    def one_epoch(carry: Carry, _: None) -> tuple[Carry, Row]:
+        return epoch(carry, program)
+
+    carry, rows = jax.lax.scan(one_epoch, carry, length=program.data.epochs)
+    history = {k: jnp.where(x.n > 0, x.mean, jnp.nan) for k, x in rows.items()}
+    return carry.state, history | {"Episodes": rows["EpRet"].n}
+
+
+def begin(key: jax.Array, program: Program, config: Any, networks: Any = None) -> Carry:
+    """A run before its first step."""
+    algo, env, data, _ = program
+    init_key, reset_key, run_key = jax.random.split(key, 3)
     state = algo.init(init_key, env.spec, config, networks)
-    envs = reset(env, data.num_envs, reset_key)
-    epoch_keys = jax.random.split(loop_key, data.epochs)
-    if isinstance(data, OnPolicy):
-        return _on_policy(state, envs, algo, env, data, epoch_keys)
-    return _off_policy(state, envs, algo, env, data, epoch_keys)
+    envs = jax_batch.reset(env, data.num_envs, reset_key)
+    buffer = _empty_buffer(program, state, envs)
+    zero, true = jnp.zeros((), int), jnp.array(True)
+    carry = Carry(state, envs, buffer, zero, run_key, {}, true, zero)
+    names = ["EpRet", "EpLen", *metric_shapes(carry, program)]
+    return carry._replace(row=_empty_row(names))
 
 
-def _check_data(algo: Algorithm, data: Any) -> OnPolicy | OffPolicy:
-    """Raises an error for settings that would drop steps or updates."""
-    data = checks.config(data, type(algo.DATA))
-    divisors = [("steps_per_epoch", "num_envs")]
+def metric_shapes(carry: Carry, program: Program) -> Metrics:
+    """The metrics of one update, by name."""
+
+    def update(carry: Carry) -> Metrics:
+        data: Any = program.data
+        batch = carry.buffer.rows
+        if isinstance(carry.buffer, DeviceReplay):
+            batch = carry.buffer.sample(carry.key, data.batch_size)
+        return program.algo.update(carry.state, batch)[1]
+
+    return jax.eval_shape(update, carry)
+
+
+def _empty_buffer(
+    program: Program, state: Any, envs: EnvBatch
+) -> Rollout | DeviceReplay:
+    algo, _, data, _ = program
+    action = jax.eval_shape(algo.act, state, envs.obs, jax.random.key(0))
+    flag = envs.ep_len > 0
+    rows = Transition(envs.obs, action, envs.ep_ret, envs.obs, flag, flag)
     if isinstance(data, OffPolicy):
-        divisors = [("steps_per_epoch", "update_every"), ("update_every", "num_envs")]
-    for name, divisor_name in divisors:
-        value, divisor = getattr(data, name), getattr(data, divisor_name)
-        if value % divisor:
-            raise ValueError(
-                f"{name} is {value}, but must be a multiple of {divisor_name}, "
-                f"which is {divisor}"
-            )
-    return data
+        one = jax.tree.map(lambda x: jnp.zeros(x.shape[1:], x.dtype), rows)
+        return DeviceReplay.empty(one, data.replay_size)
+    steps = program.rounds
+    empty = jax.tree.map(lambda x: jnp.zeros((steps, *x.shape), x.dtype), rows)
+    return Rollout(empty, jnp.zeros((), int))
 
 
-def reset(env: JaxEnv, num_envs: int, key: jax.Array) -> EnvBatch:
-    state, obs = jax.vmap(env.reset)(jax.random.split(key, num_envs))
-    return EnvBatch(state, obs, jnp.zeros(num_envs, int), jnp.zeros(num_envs))
+# An epoch
 
 
-def collect(
-    envs: EnvBatch,
-    policy: Any,
-    env: JaxEnv,
-    steps: int,
-    max_ep_len: int,
-    key: jax.Array,
-) -> tuple[EnvBatch, Transition, Metrics]:
-    """`steps` steps of `policy(obs, key, t)` in every environment.
-
-    Returns the environments, the rollout [T, N] and sums over the episodes that ended.
-    """
-
-    def step(envs: EnvBatch, inputs: tuple) -> tuple[EnvBatch, tuple]:
-        t, key = inputs
-        act_key, step_key, reset_key = jax.random.split(key, 3)
-        action = policy(envs.obs, act_key, t)
-        num_envs = len(envs.obs)
-        after = jax.vmap(env.step)(
-            envs.state,
-            env.spec.action.scale(action),
-            jax.random.split(step_key, num_envs),
-        )
-        ep_len, ep_ret = envs.ep_len + 1, envs.ep_ret + after.reward
-        truncated = (after.truncated | (ep_len >= max_ep_len)) & ~after.terminated
-        done = after.terminated | truncated
-        transition = Transition(
-            envs.obs, action, after.reward, after.obs, after.terminated, truncated
-        )
-        envs = _where(
-            done,
-            reset(env, num_envs, reset_key),
-            EnvBatch(after.state, after.obs, ep_len, ep_ret),
-        )
-        ended = {"EpRet": done * ep_ret, "EpLen": done * ep_len, "Episodes": done}
-        return envs, (transition, ended)
-
-    inputs = (jnp.arange(steps), jax.random.split(key, steps))
-    envs, (rollout, ended) = jax.lax.scan(step, envs, inputs)
-    return envs, rollout, jax.tree.map(jnp.sum, ended)
+def epoch(carry: Carry, program: Program) -> tuple[Carry, Row]:
+    """A whole epoch and its row."""
+    return part(carry, program, program.rounds, True)
 
 
-def _where(condition: jax.Array, new: EnvBatch, old: EnvBatch) -> EnvBatch:
-    """The environments of `new` where `condition` [N] holds, else of `old`."""
-
-    def choose(new: jax.Array, old: jax.Array) -> jax.Array:
-        shape = condition.shape + (1,) * (old.ndim - 1)
-        return jnp.where(condition.reshape(shape), new, old)
-
-    return jax.tree.map(choose, new, old)
-
-
-def _row(metrics: Metrics, updated: jax.Array, ended: Metrics) -> Metrics:
-    """One row of the history: means over an epoch's rounds, NaN if none."""
-    episodes = jnp.sum(ended["Episodes"])
-    row = {name: jnp.sum(ended[name]) / episodes for name in ("EpRet", "EpLen")}
-    rounds = jnp.sum(updated)
-    means = jax.tree.map(lambda x: jnp.sum(x * updated) / rounds, metrics)
-    return row | {"Episodes": episodes} | means
+def part(
+    carry: Carry, program: Program, rounds: jax.Array | int, last: jax.Array | bool
+) -> tuple[Carry, Row]:
+    """Some `rounds` of an epoch, the `last` ones of which end it; its row so far."""
+    carry = advance(carry, program, rounds)
+    if isinstance(carry.buffer, Rollout):
+        update = lambda carry: _update_on_policy(carry, program)  # noqa: E731
+        carry = jax.lax.cond(last, update, lambda carry: carry, carry)
+    carry = carry._replace(finite=carry.finite & _all_finite(carry.state))
+    fresh = jax.tree.map(
+        lambda new, old: jnp.where(last, new, old), _empty_row(carry.row), carry.row
+    )
+    return carry._replace(row=fresh), carry.row
 
 
-def _on_policy(
-    state: Any, envs: EnvBatch, algo: Algorithm, env: JaxEnv, data: OnPolicy, keys: Any
-) -> tuple[Any, Metrics]:
-    steps = data.steps_per_epoch // data.num_envs
-
-    def epoch(carry: tuple, key: jax.Array) -> tuple[tuple, Metrics]:
-        state, envs = carry
-        envs, rollout, ended = collect(
-            envs,
-            lambda obs, key, _: algo.act(state, obs, key),
-            env,
-            steps,
-            data.max_ep_len,
-            key,
-        )
-        state, metrics = algo.update(state, rollout)
-        row = _row(jax.tree.map(jnp.mean, metrics), jnp.ones(()), ended)
-        return (state, envs), row
-
-    (state, _), history = jax.lax.scan(epoch, (state, envs), keys)
-    return state, history
+def _empty_row(names: Iterable[str]) -> Row:
+    return {name: Summary.empty() for name in names}
 
 
-def _off_policy(
-    state: Any, envs: EnvBatch, algo: Algorithm, env: JaxEnv, data: OffPolicy, keys: Any
-) -> tuple[Any, Metrics]:
+def advance(carry: Carry, program: Program, rounds: jax.Array | int) -> Carry:
+    """`rounds` of an epoch: on-policy steps, off-policy steps and updates."""
+    on_policy = isinstance(program.data, OnPolicy)
+    one_round = _collect_step if on_policy else _collect_and_update
+    return jax.lax.fori_loop(0, rounds, lambda _, c: one_round(c, program), carry)
+
+
+def _collect_step(carry: Carry, program: Program) -> Carry:
+    """One step of every environment, into the rollout."""
+    key, act_key, step_key = jax.random.split(carry.key, 3)
+    action = program.algo.act(carry.state, carry.envs.obs, act_key)
+    carry, row = _step(carry._replace(key=key), program, action, step_key)
+    rollout = carry.buffer
+    rows = jax.tree.map(lambda x, new: x.at[rollout.filled].set(new), rollout.rows, row)
+    return carry._replace(buffer=Rollout(rows, rollout.filled + 1))
+
+
+def _update_on_policy(carry: Carry, program: Program) -> Carry:
+    rows = carry.buffer.rows
+    state, metrics = program.algo.update(carry.state, rows, program.pmean)
+    row = _add(carry.row, {k: summary.summarize(x) for k, x in metrics.items()})
+    buffer = Rollout(rows, jnp.zeros((), int))
+    return carry._replace(state=state, buffer=buffer, row=row)
+
+
+def _collect_and_update(carry: Carry, program: Program) -> Carry:
+    """`update_every` steps into the replay buffer, then `updates_per_step` for each."""
+    data: Any = program.data
     steps = data.update_every // data.num_envs
-    rounds = data.steps_per_epoch // data.update_every
+    key, collect_key, batch_key = jax.random.split(carry.key, 3)
 
-    def explore(state: Any, obs: jax.Array, key: jax.Array, step: Any) -> jax.Array:
-        act_key, random_key = jax.random.split(key)
-        action = algo.act(state, obs, act_key)
-        random = jax.random.uniform(random_key, action.shape, action.dtype, -1, 1)
-        return jnp.where(step < data.start_steps, random, action)
+    def step(carry: Carry, key: jax.Array) -> tuple[Carry, Transition]:
+        act_key, step_key = jax.random.split(key)
+        return _step(carry, program, _explore(carry, program, act_key), step_key)
 
-    schedule = Rounds(data.update_every * exact_ratio(data.updates_per_step))
+    keys = jax.random.split(collect_key, steps)
+    carry, rollout = jax.lax.scan(step, carry._replace(key=key), keys)
+    carry = carry._replace(buffer=carry.buffer.insert(rollout))
+    ready = carry.env_steps >= data.update_after
+    whole, rest = divmod(program.updates.numerator, program.updates.denominator)
+    part = carry.part + rest * ready
+    one_more = part >= program.updates.denominator
+    carry = carry._replace(part=part - one_more * program.updates.denominator)
+    return _update_off_policy(carry, program, (whole + one_more) * ready, batch_key)
 
-    def one_round(carry: tuple, key: jax.Array) -> tuple[tuple, tuple]:
-        state, envs, replay, env_steps, part = carry
-        collect_key, batch_key = jax.random.split(key)
-        envs, rollout, ended = collect(
-            envs,
-            lambda obs, key, t: explore(state, obs, key, env_steps + t * data.num_envs),
-            env,
-            steps,
-            data.max_ep_len,
-            collect_key,
+
+def _explore(carry: Carry, program: Program, key: jax.Array) -> jax.Array:
+    """The policy's actions; the first `start_steps` are random."""
+    data: Any = program.data
+    act_key, random_key = jax.random.split(key)
+    action = program.algo.act(carry.state, carry.envs.obs, act_key)
+    random = jax.random.uniform(random_key, action.shape, action.dtype, -1, 1)
+    number = carry.env_steps + jnp.arange(len(action))
+    return jnp.where((number < data.start_steps)[:, None], random, action)
+
+
+def _update_off_policy(
+    carry: Carry, program: Program, count: jax.Array, key: jax.Array
+) -> Carry:
+    data: Any = program.data
+
+    def update(i: jax.Array, learned: tuple[Any, Row]) -> tuple[Any, Row]:
+        state, row = learned
+        batch = carry.buffer.sample(jax.random.fold_in(key, i), data.batch_size)
+        state, metrics = program.algo.update(state, batch, program.pmean)
+        more = {name: summary.summarize(x) for name, x in metrics.items()}
+        return state, _add(row, more)
+
+    learned = jax.lax.fori_loop(0, count, update, (carry.state, carry.row))
+    return carry._replace(state=learned[0], row=learned[1])
+
+
+def _step(
+    carry: Carry, program: Program, action: jax.Array, key: jax.Array
+) -> tuple[Carry, Transition]:
+    """Steps every environment; episodes that end are in the row."""
+    obs, before = carry.envs.obs, carry.envs
+    envs, after = jax_batch.step(before, program.env, action, program.limit, key)
+    ended = {"EpRet": after.ep_ret, "EpLen": after.ep_len}
+    row = _add(
+        carry.row, {k: summary.summarize(x, after.done) for k, x in ended.items()}
+    )
+    finite = jnp.isfinite(after.reward).all() & jnp.isfinite(after.next_obs).all()
+    env_steps = jnp.minimum(carry.env_steps + len(obs), MAX_COUNT)
+    carry = carry._replace(
+        envs=envs, env_steps=env_steps, row=row, finite=carry.finite & finite
+    )
+    return carry, Transition(obs, action, *after[:4])
+
+
+def _add(row: Row, more: Row) -> Row:
+    return row | {name: summary.merge(row[name], x) for name, x in more.items()}
+
+
+def _all_finite(state: Any) -> jax.Array:
+    """Whether the state is, but for settings, which may be infinite."""
+    leaves = jax.tree.leaves(dataclasses.replace(state, config=None))
+    numbers = [x for x in leaves if jnp.issubdtype(x.dtype, jnp.floating)]
+    return jnp.stack([jnp.isfinite(x).all() for x in numbers]).all()
+
+
+# Evaluation
+
+
+def evaluate(state: Any, program: Program, episodes: int, key: jax.Array) -> Row:
+    """Returns and lengths of greedy episodes, all played side by side."""
+    algo, env, *_ = program
+    reset_key, step_key = jax.random.split(key)
+
+    def play(carry: tuple) -> tuple:
+        envs, over, t = carry
+        action = algo.act(state, envs.obs)
+        keys = jax.random.fold_in(step_key, t)
+        after, step = jax_batch.step_without_reset(
+            envs, env, action, program.limit, keys
         )
-        replay = replay.insert(rollout)
-        env_steps = jnp.minimum(env_steps + steps * data.num_envs, MAX_COUNT)
-        ready = env_steps >= data.update_after
-        size, part = schedule.next(part, ready)
-        sample = lambda n: replay.sample(batch_key, n, data.batch_size)  # noqa: E731
-        state, metrics = _updates(state, algo, sample, schedule.sizes, size)
-        return (state, envs, replay, env_steps, part), (metrics, size > 0, ended)
+        envs = after._replace(
+            ep_len=jnp.where(over, envs.ep_len, after.ep_len),
+            ep_ret=jnp.where(over, envs.ep_ret, after.ep_ret),
+        )
+        return envs, over | step.done, t + 1
 
-    def epoch(carry: tuple, key: jax.Array) -> tuple[tuple, Metrics]:
-        carry, rows = jax.lax.scan(one_round, carry, jax.random.split(key, rounds))
-        return carry, _row(*rows)
-
-    replay = DeviceReplay.empty(_one_transition(env, envs), data.replay_size)
-    carry: Any = (state, envs, replay, jnp.zeros((), int), jnp.zeros((), int))
-    (state, *_), history = jax.lax.scan(epoch, carry, keys)
-    return state, history
-
-
-@dataclasses.dataclass(frozen=True)
-class Rounds:
-    """How many updates each round has: `mean` on average, counted exactly."""
-
-    mean: fractions.Fraction
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """What `next` counts in: no updates, `mean` rounded down, rounded up."""
-        low = int(self.mean)
-        return (0, low) if self.mean == low else (0, low, low + 1)
-
-    def next(self, part: jax.Array, ready: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The place in `sizes` of this round, 0 for no updates, and the new `part`.
-
-        `part` of an update, in units of the denominator, is carried to the next round.
-        """
-        low, rest = divmod(self.mean.numerator, self.mean.denominator)
-        part = part + rest * ready
-        full = part >= self.mean.denominator
-        place = (1 + full if low else 2 * full) * ready
-        return place, part - full * self.mean.denominator
-
-
-def _updates(
-    state: Any,
-    algo: Algorithm,
-    sample: Callable[[int], Transition],
-    sizes: tuple[int, ...],
-    place: jax.Array,
-) -> tuple[Any, Metrics]:
-    """A round of `sizes[place]` updates on batches of `sample`; means of metrics."""
-
-    def run(count: int, state: Any) -> tuple[Any, Metrics]:
-        state, metrics = jax.lax.scan(algo.update, state, sample(count))
-        return state, jax.tree.map(jnp.mean, metrics)
-
-    _, shapes = jax.eval_shape(functools.partial(run, 1), state)
-    no_metrics = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-    none = lambda state: (state, no_metrics)  # noqa: E731
-    rounds = [functools.partial(run, n) if n else none for n in sizes]
-    return jax.lax.switch(place, rounds, state)
-
-
-def _one_transition(env: JaxEnv, envs: EnvBatch) -> Transition:
-    """A transition of the shapes and dtypes that the replay buffer will hold."""
-    obs, number = envs.obs[0], envs.ep_ret[0]
-    action = jnp.zeros(env.spec.action.size)
-    return Transition(obs, action, number, obs, number > 0, number > 0)
+    envs = jax_batch.reset(env, episodes, reset_key)
+    start = (envs, jnp.zeros(episodes, bool), jnp.zeros((), int))
+    envs, *_ = jax.lax.while_loop(lambda carry: ~carry[1].all(), play, start)
+    played = {"TestEpRet": envs.ep_ret, "TestEpLen": envs.ep_len}
+    return {name: summary.summarize(x) for name, x in played.items()}

@@ -24,7 +24,7 @@ from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.reading import CONFIG, MODEL
 from jaxrl.runs.spec import Run
 from jaxrl.training.acting import policy_leaves
-from jaxrl.training.setup import Setup
+from jaxrl.training.setup import AnySetup
 
 Leaves = Mapping[str, np.ndarray]
 
@@ -49,7 +49,7 @@ class Source(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def apply(setup: Setup) -> tuple[Setup, list[str]]:
+def apply(setup: AnySetup) -> tuple[AnySetup, list[str]]:
     """The setup that starts as `init_from` asks, and what the user should know.
 
     Rank 0 reads; the others get its state before the first step.
@@ -70,11 +70,8 @@ def apply(setup: Setup) -> tuple[Setup, list[str]]:
         )
     whole = {**leaves, **taken}
     shapes = setup.state_shapes
-    setup = dataclasses.replace(
-        setup,
-        run=dataclasses.replace(run, init_source=found),
-        init_state=lambda: arrays.unflatten(shapes, whole),
-    )
+    recorded = dataclasses.replace(run, init_source=found)
+    setup = setup.starting_with(lambda: arrays.unflatten(shapes, whole), recorded)
     said = f"the parameters are those of {source.path} at step {source.step}"
     return setup, [said, *source.notes]
 
@@ -157,7 +154,7 @@ def _from_model(path: Path, optimizer: bool) -> Source:
 # Fitting
 
 
-def _taken(setup: Setup, source: Source, leaves: Leaves) -> Leaves:
+def _taken(setup: AnySetup, source: Source, leaves: Leaves) -> Leaves:
     """Those of the new state's leaves that come from the source; refuses others."""
     run = setup.run
     if source.state is not None:

@@ -14,16 +14,12 @@ from typing import Any
 import numpy as np
 
 from jaxrl.envs.gym import Stepped
+from jaxrl.evaluation import SelfResetting, play
 from jaxrl.parallel import mpi
 from jaxrl.runs import arrays
+from jaxrl.training import epoch
 from jaxrl.training.buffers import Rollout
-from jaxrl.training.epoch import (
-    Training,
-    after_epoch,
-    end_epoch,
-    save_checkpoint,
-    save_models,
-)
+from jaxrl.training.epoch import Training
 from jaxrl.training.setup import Setup
 from jaxrl.training.snapshot import check_finite
 from jaxrl.types import OnPolicy
@@ -32,12 +28,10 @@ from jaxrl.types import OnPolicy
 def run_loop(training: Training) -> None:
     """Collects, updates and, at the end of each epoch, logs, evaluates and saves."""
     progress, total = training.setup.progress, training.setup.run.total_steps
-    training.callbacks.start(training.context())
-    if progress.epoch and progress.env_steps == progress.epoch_start:
-        after_epoch(training)  # a signal may have come before this was done
+    epoch.start(training)
     while not progress.is_complete(total):
         if training.stop.reached():
-            save_and_stop(training)
+            epoch.save_and_stop(training)
             break
         mpi.report_progress()
         if not progress.update_pending:
@@ -48,16 +42,9 @@ def run_loop(training: Training) -> None:
                 continue
             update(training)
             progress.update_pending = False
-        if epoch_is_over(training):
+        if epoch.is_over(training):
             end_epoch(training)
-    training.saver.wait()
-    training.callbacks.end(training.context())
-
-
-def save_and_stop(training: Training) -> None:
-    """After a signal: what a resumed run needs, and the policy so far to play."""
-    save_checkpoint(training)
-    save_models(training, ["last"])
+    epoch.end(training)
 
 
 # Collect
@@ -158,8 +145,29 @@ def next_batch(setup: Setup) -> Any:
     return setup.buffer.sample(setup.batch_rng, updates, setup.share.batch_size)
 
 
-def epoch_is_over(training: Training) -> bool:
-    run, progress = training.setup.run, training.setup.progress
-    per_epoch = run.data.steps_per_epoch
-    over = progress.env_steps // per_epoch > progress.epoch_start // per_epoch
-    return over or progress.env_steps >= run.total_steps
+# At the end of an epoch
+
+
+def end_epoch(training: Training) -> None:
+    setup, log = training.setup, training.log
+    setup.progress.epoch += 1
+    episodes = setup.envs.take_finished()
+    log.store(EpRet=[episode.returned for episode in episodes])
+    log.store(EpLen=[episode.length for episode in episodes])
+    evaluate(training)
+    epoch.finish(training)
+
+
+def evaluate(training: Training) -> None:
+    """Plays greedy test episodes in a separate environment."""
+    setup = training.setup
+    if setup.test_envs is None:
+        return
+    episodes = []
+    env = SelfResetting(setup.test_envs)
+    for step in play(setup.actor, env, setup.test_episodes):
+        mpi.report_progress()
+        if step.over:
+            episodes.append(step)
+    training.log.store(TestEpRet=[episode.returned for episode in episodes])
+    training.log.store(TestEpLen=[episode.length for episode in episodes])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jaxrl.files import write_atomically
-from jaxrl.logging.columns import columns, return_columns
+from jaxrl.logging.columns import return_columns
 from jaxrl.logging.logger import EpochLogger, parse_rows
 from jaxrl.logging.sinks import Sinks
 from jaxrl.logging.terminal import Terminal
@@ -23,12 +23,11 @@ from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.checkpoint_writer import CheckpointWriter
 from jaxrl.runs.spec import Run
 from jaxrl.training.acting import saved_policy
-from jaxrl.training.setup import Setup
-from jaxrl.types import EnvSpec, OnPolicy
+from jaxrl.types import EnvSpec
 
 
 def open_outputs(
-    setup: Setup, path: Path, saved: Saved | None, screen: bool
+    setup: Any, path: Path, saved: Saved | None, screen: bool
 ) -> tuple[EpochLogger, "Saver"]:
     """Opens all that a run writes, from the step where it starts or resumes."""
     run, step = setup.run, setup.progress.env_steps
@@ -56,11 +55,9 @@ def open_outputs(
     if screen and ranks.prints():  # last, so that nothing is shown if that failed
         sinks.terminal = Terminal(run.total_steps, step)
         sinks.terminal.print(f"writing to {path}")
-    dimensions = 0 if isinstance(run.data, OnPolicy) else 1  # a scan stacks metrics
-    metrics = setup.learner.metrics
-    names = columns(metrics, dimensions, run.data.num_test_episodes)
     history = parse_rows(saved.progress if saved else "")
-    return EpochLogger(*names, history, mpi.reduce_stats, sinks), saver
+    names, spread = setup.columns
+    return EpochLogger(names, spread, history, mpi.reduce_stats, sinks), saver
 
 
 @contextlib.contextmanager

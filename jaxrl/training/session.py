@@ -11,11 +11,12 @@ from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import arrays
 from jaxrl.runs.checkpoint import Saved
 from jaxrl.runs.spec import Run
-from jaxrl.training import loop, snapshot
+from jaxrl.training import jax_loop, loop, snapshot
 from jaxrl.training.callbacks import Callback
 from jaxrl.training.epoch import Training
+from jaxrl.training.jax_setup import JaxSetup
 from jaxrl.training.outputs import open_outputs
-from jaxrl.training.setup import Setup
+from jaxrl.training.setup import AnySetup
 from jaxrl.training.user_callbacks import Callbacks
 
 
@@ -42,7 +43,7 @@ class Result(NamedTuple):
 
 
 def run(
-    setup: Setup,
+    setup: AnySetup,
     path: Path,
     saved: Saved | None = None,
     *,
@@ -53,10 +54,10 @@ def run(
 ) -> Result:
     """Trains from the first step or a checkpoint to the last step or a signal."""
     if saved is None or not is_complete(setup.run, saved):
-        setup.learner.compile()  # in a thread, while the first steps are taken
+        setup.compile()
     restored = snapshot.restore(setup, saved) if saved else None
     state = sync_replicas(setup, restored.state if restored else setup.init_state())
-    setup.actor.set_state(state)
+    setup.start(state)
     log, saver = open_outputs(setup, path, saved, screen)
     if restored:
         log.restore(restored.logger)
@@ -67,9 +68,10 @@ def run(
     stop = StopRequest(mpi.allreduce_max if setup.share.ranks > 1 else None)
     parts = (setup, path, state, log, saver, stop)
     training = Training(*parts, callbacks, after_epoch)
+    run_loop = jax_loop.run_loop if isinstance(setup, JaxSetup) else loop.run_loop
     try:
         with stop, mpi.watchdog():
-            loop.run_loop(training)
+            run_loop(training)
     finally:
         saver.close()
         log.close()
@@ -84,7 +86,7 @@ def is_complete(run: Run, saved: Saved) -> bool:
     return at_end and not saved.content.get("update_pending")
 
 
-def sync_replicas(setup: Setup, state: Any) -> Any:
+def sync_replicas(setup: AnySetup, state: Any) -> Any:
     """The state of rank 0, on each device of each rank."""
     if setup.share.ranks > 1:
         leaves = mpi.broadcast(arrays.flatten(state))

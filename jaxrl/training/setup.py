@@ -1,7 +1,7 @@
 """What is made before a run starts: environments, buffer, learner, random numbers."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -9,8 +9,9 @@ import numpy as np
 
 from jaxrl import checks, envs
 from jaxrl.algos import label
+from jaxrl.envs import jax_finding
 from jaxrl.errors import UserError
-from jaxrl.logging.columns import RESERVED
+from jaxrl.logging.columns import RESERVED, columns
 from jaxrl.logging.wandb import Wandb
 from jaxrl.maths import user_networks
 from jaxrl.parallel import mpi
@@ -18,6 +19,7 @@ from jaxrl.parallel.devices import Devices
 from jaxrl.runs.spec import Run
 from jaxrl.training.acting import Actor
 from jaxrl.training.buffers import HostReplay, Rollout
+from jaxrl.training.jax_setup import JaxSetup, prepare_jax
 from jaxrl.training.learner import Learner, scan_updates
 from jaxrl.training.progress import Progress
 from jaxrl.training.share import Share
@@ -48,16 +50,93 @@ class Setup:
     state_shapes: Any
     progress: Progress = dataclasses.field(default_factory=Progress)
 
+    @property
+    def spec(self) -> EnvSpec:
+        return self.envs.spec
+
+    @property
+    def columns(self) -> tuple[list[str], set[str]]:
+        """Of the log; see `logging.columns`."""
+        # A scan of off-policy updates stacks their metrics.
+        dimensions = 0 if isinstance(self.run.data, OnPolicy) else 1
+        tests = self.run.data.num_test_episodes
+        return columns(self.learner.metrics, dimensions, tests)
+
+    def starting_with(self, make_state: Callable[[], Any], run: Run) -> "Setup":
+        """The same, but with another initial state, which `run` records."""
+        return dataclasses.replace(self, init_state=make_state, run=run)
+
+    def start(self, state: Any) -> None:
+        self.actor.set_state(state)
+
+    def compile(self) -> None:
+        """Starts compiling in a thread, while the first steps are taken."""
+        self.learner.compile()
+
+    def saved(self) -> dict[str, Any]:
+        """What this rank has of its own, except the rows of a replay buffer."""
+        buffer = self.buffer
+        return {
+            "act_rng": self.act_rng.bit_generator.state,
+            "batch_rng": self.batch_rng.bit_generator.state,
+            "rollout": buffer.state() if isinstance(buffer, Rollout) else None,
+            "envs": self.envs.saved(),
+            "test_envs": self.test_envs.saved() if self.test_envs else None,
+        }
+
+    def restore(
+        self, saved: Mapping[str, Any], rows: np.ndarray | None, first: int
+    ) -> list[str]:
+        """Continues from what was saved; notes say what could not be restored."""
+        self.act_rng.bit_generator.state = saved["act_rng"]
+        self.batch_rng.bit_generator.state = saved["batch_rng"]
+        if isinstance(self.buffer, Rollout):
+            self.buffer.restore(saved["rollout"])
+        elif rows is not None:
+            self.buffer.restore(rows, first)
+            self.progress.saved_rows = self.buffer.inserted
+        if self.test_envs:
+            self.test_envs.restore(saved["test_envs"])
+        lost = ", ".join(map(str, self.envs.restore(saved["envs"])))
+        if not lost:
+            return []
+        return [
+            f"the episode of environment {lost} could not be replayed exactly; it was "
+            "reset instead"
+        ]
+
+    @property
+    def replay_capacity(self) -> int:
+        return len(self.buffer.rows) if isinstance(self.buffer, HostReplay) else 0
+
+    def take_rows(self) -> tuple[np.ndarray | None, int]:
+        """Replay rows that no checkpoint holds yet, and the number of their first."""
+        if not isinstance(self.buffer, HostReplay):
+            return None, 0
+        rows, first = self.buffer.since(self.progress.saved_rows)
+        self.progress.saved_rows = self.buffer.inserted
+        return rows, first
+
     def close(self) -> None:
         self.envs.close()
         if self.test_envs is not None:
             self.test_envs.close()
 
 
-def prepare(run: Run, user: UserCode = NONE) -> Setup:
+AnySetup = Setup | JaxSetup
+
+
+def prepare(run: Run, user: UserCode = NONE) -> AnySetup:
     """Makes the parts of a run; refuses, and writes nothing, if it cannot be run."""
     try:
-        return _prepare(run, user)
+        given = run.env if user.env is None else user.env
+        jax_env = jax_finding.find(given, run.env_kwargs)
+        if jax_env is None:
+            return _prepare(run, user)
+        setup = prepare_jax(run, jax_env, user)
+        _check_state(setup.state_shapes, run)
+        _check_metrics(setup.metrics, run)
+        return setup
     except ValueError as error:
         raise UserError(str(error)) from None
     except MemoryError as error:

@@ -11,22 +11,22 @@ from jaxrl.logging.logger import EpochLogger, LoggerState
 from jaxrl.parallel import mpi
 from jaxrl.runs import arrays
 from jaxrl.runs.checkpoint import Saved
-from jaxrl.training.buffers import HostReplay, Rollout
 from jaxrl.training.progress import Clock
-from jaxrl.training.setup import Setup
 from jaxrl.training.user_callbacks import Callbacks
 
 
 def take(
-    setup: Setup, state: Any, log: EpochLogger, clock: Clock, callbacks: Callbacks
+    setup: Any, state: Any, log: EpochLogger, clock: Clock, callbacks: Callbacks
 ) -> dict[str, Any]:
     """The content of a checkpoint, on every rank."""
-    own = arrays.to_bytes(rank_state(setup, log) | {"callbacks": callbacks.state()})
+    own = arrays.to_bytes(
+        setup.saved() | {"logger": log.state(), "callbacks": callbacks.state()}
+    )
     first, *others = map(arrays.from_bytes, mpi.allgather(own))
     return global_state(setup, state, clock) | first | {"ranks": others}
 
 
-def global_state(setup: Setup, state: Any, clock: Clock) -> dict[str, Any]:
+def global_state(setup: Any, state: Any, clock: Clock) -> dict[str, Any]:
     """What all ranks share."""
     progress = setup.progress
     leaves = arrays.flatten(state)
@@ -45,32 +45,9 @@ def global_state(setup: Setup, state: Any, clock: Clock) -> dict[str, Any]:
     }
 
 
-def _spaces(setup: Setup) -> dict[str, Any]:
+def _spaces(setup: Any) -> dict[str, Any]:
     """What a resumed run's environments must have in common with the run's."""
-    spec = setup.envs.spec
-    return {"observations": spec.obs_size, "actions": str(spec.action)}
-
-
-def rank_state(setup: Setup, log: EpochLogger) -> dict[str, Any]:
-    """What differs between ranks, but for the rows of a replay buffer."""
-    buffer = setup.buffer
-    return {
-        "act_rng": setup.act_rng.bit_generator.state,
-        "batch_rng": setup.batch_rng.bit_generator.state,
-        "rollout": buffer.state() if isinstance(buffer, Rollout) else None,
-        "envs": setup.envs.saved(),
-        "test_envs": setup.test_envs.saved() if setup.test_envs else None,
-        "logger": log.state(),
-    }
-
-
-def take_rows(setup: Setup) -> tuple[np.ndarray | None, int]:
-    """Replay rows that no checkpoint holds yet, of all ranks on rank 0; their first."""
-    if not isinstance(setup.buffer, HostReplay):
-        return None, 0
-    rows, first = setup.buffer.since(setup.progress.saved_rows)
-    setup.progress.saved_rows = setup.buffer.inserted
-    return mpi.gather(rows), first
+    return {"observations": setup.spec.obs_size, "actions": str(setup.spec.action)}
 
 
 class Restored(NamedTuple):
@@ -82,7 +59,7 @@ class Restored(NamedTuple):
     notes: list[str]
 
 
-def restore(setup: Setup, saved: Saved) -> Restored:
+def restore(setup: Any, saved: Saved) -> Restored:
     """Puts a checkpoint into the setup; notes say what could not be restored."""
     before, now = saved.content.get("spaces"), _spaces(setup)
     if before not in (None, now):
@@ -96,7 +73,7 @@ def restore(setup: Setup, saved: Saved) -> Restored:
         raise UserError(f"the checkpoint is not of this run ({reason})") from error
 
 
-def _restore(setup: Setup, saved: Saved) -> Restored:
+def _restore(setup: Any, saved: Saved) -> Restored:
     content, rank = saved.content, setup.share.rank
     own = content["ranks"][rank - 1] if rank else content
     progress = setup.progress
@@ -106,32 +83,13 @@ def _restore(setup: Setup, saved: Saved) -> Restored:
         setattr(progress, name, str(content.get(name, "")))
     progress.elapsed_before_resume = content["elapsed"]
     logger = LoggerState.from_saved(own["logger"])
-    setup.act_rng.bit_generator.state = own["act_rng"]
-    setup.batch_rng.bit_generator.state = own["batch_rng"]
     state = arrays.unflatten(setup.state_shapes, content["state"])
     # Settings are those of the run, which may be longer now.
     asarray = lambda leaf, old: jax.numpy.asarray(leaf, old.dtype)  # noqa: E731
     config = jax.tree.map(asarray, setup.run.config, state.config)
     state = dataclasses.replace(state, config=config)
-    if isinstance(setup.buffer, Rollout):
-        setup.buffer.restore(own["rollout"])
-    elif saved.rows is not None:
-        setup.buffer.restore(saved.rows, saved.first)
-        progress.saved_rows = setup.buffer.inserted
-    return Restored(state, logger, own.get("callbacks", {}), _restore_envs(setup, own))
-
-
-def _restore_envs(setup: Setup, own: dict[str, Any]) -> list[str]:
-    if setup.test_envs:
-        setup.test_envs.restore(own["test_envs"])
-    lost = setup.envs.restore(own["envs"])
-    if not lost:
-        return []
-    numbers = ", ".join(map(str, lost))
-    return [
-        f"the episode of environment {numbers} could not be replayed exactly; it was "
-        "reset instead"
-    ]
+    notes = setup.restore(own, saved.rows, saved.first)
+    return Restored(state, logger, own.get("callbacks", {}), notes)
 
 
 def check_finite(values: dict[str, np.ndarray], step: int) -> None:

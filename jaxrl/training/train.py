@@ -15,7 +15,7 @@ from jaxrl.runs.status import Attempt, Status
 from jaxrl.training import init_from, session, user_env
 from jaxrl.training.callbacks import RecordVideo
 from jaxrl.training.session import Result, is_complete
-from jaxrl.training.setup import Setup, prepare
+from jaxrl.training.setup import AnySetup, prepare
 from jaxrl.training.user_callbacks import Callbacks
 from jaxrl.training.user_code import NONE, UserCode
 
@@ -48,7 +48,7 @@ def _claimed(path: Path) -> contextlib.AbstractContextManager[None]:
 
 
 def _run(
-    setup: Setup,
+    setup: AnySetup,
     path: Path,
     attempt: Attempt,
     saved: Saved | None,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support import small_config
 
-from jaxrl.algos import ppo, sac
+from jaxrl.algos import ppo, sac, vpg
 from jaxrl.envs.jax import PROBES, Probe, Step
 from jaxrl.training import fused
 from jaxrl.types import OffPolicy, OnPolicy
@@ -75,35 +75,59 @@ def test_updates_start_after_update_after_steps():
 
 
 def roll(env, steps, max_ep_len, count=2):
-    envs = fused.reset(env, count, jax.random.key(0))
-    return fused.collect(
-        envs,
-        lambda obs, key, t: jnp.zeros((count, 1)),
-        env,
-        steps,
-        max_ep_len,
-        jax.random.key(1),
+    data = OnPolicy(
+        steps_per_epoch=steps * count, num_envs=count, max_ep_len=max_ep_len
     )
+    program = fused.make_program(vpg, env, data)
+    carry = fused.begin(jax.random.key(0), program, small_config(vpg))
+    carry = jax.jit(lambda carry: fused.advance(carry, program, steps))(carry)
+    return carry.buffer.rows, carry.row
 
 
 def test_a_time_limit_truncates_without_leaking_the_next_episode():
-    _, rollout, ended = roll(WALK, steps=7, max_ep_len=3)
+    rollout, row = roll(WALK, steps=7, max_ep_len=3)
     np.testing.assert_array_equal(rollout.obs[:, 0, 0], [0, 1, 2, 0, 1, 2, 0])
     np.testing.assert_array_equal(rollout.next_obs[:, 0, 0], [1, 2, 3, 1, 2, 3, 1])
     np.testing.assert_array_equal(rollout.truncated[:, 0], [0, 0, 1, 0, 0, 1, 0])
     assert not rollout.terminated.any()
     # two environments, two finished episodes each, of 3 steps and return 3
-    assert {name: float(x) for name, x in ended.items()} == {
-        "EpRet": 12,
-        "EpLen": 12,
-        "Episodes": 4,
-    }
+    for name in ("EpRet", "EpLen"):
+        assert [float(x) for x in row[name]] == [4, 3, 0, 3, 3]
 
 
 def test_an_episode_that_terminates_at_the_time_limit_is_not_truncated():
-    _, rollout, _ = roll(PROBES["delayed"], steps=4, max_ep_len=2)
+    rollout, _ = roll(PROBES["delayed"], steps=4, max_ep_len=2)
     np.testing.assert_array_equal(rollout.terminated[:, 0], [0, 1, 0, 1])
     assert not rollout.truncated.any()
+
+
+@pytest.mark.parametrize("algo", [ppo, sac], ids=["ppo", "sac"])
+def test_the_cut_of_an_epoch_into_calls_changes_no_bit(algo):
+    program = fused.make_program(algo, PROBES["both"], SHORT if algo is ppo else REPLAY)
+    begin = jax.jit(lambda key: fused.begin(key, program, small_config(algo)))
+    part = jax.jit(lambda carry, *cut: fused.part(carry, program, *cut))
+
+    def two_epochs(*cuts):
+        carry, rows = begin(jax.random.key(0)), []
+        for cut in cuts:
+            carry, _ = part(carry, cut, False)
+            carry, row = part(carry, program.rounds - cut, True)
+            rows.append(row)
+        return jax.tree.leaves((carry, rows))
+
+    whole, cut = two_epochs(0, 0), two_epochs(1, program.rounds)
+    for one, other in zip(whole, cut, strict=True):
+        if not jnp.issubdtype(one.dtype, jax.dtypes.prng_key):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_greedy_episodes_end_at_the_end_of_each():
+    program = fused.make_program(vpg, PROBES["delayed"], SHORT)
+    state = vpg.init(jax.random.key(0), program.env.spec, small_config(vpg))
+    played = fused.evaluate(state, program, 5, jax.random.key(1))
+    # two steps each; the reward is the observation, 0 and then 1
+    assert [float(x) for x in played["TestEpLen"]] == [5, 2, 0, 2, 2]
+    assert [float(x) for x in played["TestEpRet"]] == [5, 1, 0, 1, 1]
 
 
 @pytest.mark.parametrize("start_steps", [0, 10, 30])
@@ -112,7 +136,7 @@ def test_exactly_start_steps_actions_are_random(start_steps, monkeypatch):
     monkeypatch.setattr(sac, "act", lambda state, obs, key=None: jnp.full((2, 1), 2.0))
     kept = []
     monkeypatch.setattr(
-        sac, "update", lambda state, batch: (state, {"Kept": jnp.zeros(())})
+        sac, "update", lambda state, batch, pmean=None: (state, {"Kept": jnp.zeros(())})
     )
     insert = fused.DeviceReplay.insert
 

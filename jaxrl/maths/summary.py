@@ -1,0 +1,43 @@
+"""Statistics of samples inside a compiled program."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+
+class Summary(NamedTuple):
+    """A sample by its size, mean, sum of squares about the mean, least and greatest."""
+
+    n: jax.Array
+    mean: jax.Array
+    m2: jax.Array
+    min: jax.Array
+    max: jax.Array
+
+    @classmethod
+    def empty(cls) -> "Summary":
+        zero = jnp.zeros(())
+        return cls(jnp.zeros((), int), zero, zero, zero + jnp.inf, zero - jnp.inf)
+
+
+def summarize(values: Any, mask: jax.Array | None = None) -> Summary:
+    """Of all `values`, or of those where the `mask` of the same shape is true."""
+    x = jnp.asarray(values, float)
+    if mask is None:
+        mask = jnp.ones(x.shape, bool)
+    n = mask.sum()
+    mean = jnp.where(mask, x, 0).sum() / jnp.maximum(n, 1)
+    m2 = jnp.where(mask, (x - mean) ** 2, 0).sum()
+    least, greatest = jnp.where(mask, x, jnp.inf), jnp.where(mask, x, -jnp.inf)
+    return Summary(n, mean, m2, least.min(), greatest.max())
+
+
+def merge(a: Summary, b: Summary) -> Summary:
+    """The summary of both samples together."""
+    n = a.n + b.n
+    share = b.n / jnp.maximum(n, 1)
+    shift = b.mean - a.mean
+    m2 = a.m2 + b.m2 + shift**2 * a.n * share
+    mean = a.mean + shift * share
+    return Summary(n, mean, m2, jnp.minimum(a.min, b.min), jnp.maximum(a.max, b.max))
