@@ -56,7 +56,9 @@ def translated(line):
         ),
         ("eval d -l 0 -nr", "d"),
         ("video d -i last -n 2", "d --model last --episodes 2"),
-        ("train ppo env=A gamma=0.98 --seed 3", "ppo --seed 3 --env=A --gamma=0.98"),
+        ("train ppo env=A gamma=0.98 --seed 3", "ppo --env=A --gamma=0.98 --seed 3"),
+        ("train ppo gamma=0.9 --gamma 0.8", "ppo --gamma=0.9 --gamma 0.8"),
+        ("train env=A ppo --seed 3", "ppo --seed 3 --env=A"),
         (
             "train algorithm.name=ppo env.id=A algorithm.params.gamma=0.9",
             "ppo --env=A --gamma=0.9",
