@@ -22,7 +22,7 @@ OPTIONS = ("algo", "config", "verbose_ranks")  # which are not settings
 def main(arguments: list[str]) -> int:
     path = flags.peek(arguments, "--config")
     document = _read(path)
-    located = nested.located(document.data, path)
+    located = nested.located(document.data, path, document.lines)
     file = {name: value for name, (value, _) in located.items()}
     places = {name: place for name, (_, place) in located.items()}
     in_file = file.pop("algo", "")

@@ -236,6 +236,16 @@ def test_sections_that_are_wrong_are_refused(config, word):
         nested.flat(config, "the file")
 
 
+@pytest.mark.parametrize(
+    "last", ["env: {ids: A}", "algorithm: {params: 3}", "experiment: {seed: 2}"]
+)
+def test_mistakes_in_sections_name_their_line(last, tmp_path, capsys):
+    file = tmp_path / "c.yaml"
+    file.write_text(f"seed: 1\nsteps: 2\n{last}\n")
+    assert main(["train", "--config", str(file)]) == 2
+    assert "line 3" in capsys.readouterr().err
+
+
 def test_a_config_without_an_environment_is_refused():
     with pytest.raises(UserError, match="env"):
         jaxrl.train({"algo": "ppo"})
