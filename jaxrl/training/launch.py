@@ -5,6 +5,7 @@ its state are read from there. A user's own objects cannot follow them.
 """
 
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -44,7 +45,11 @@ def train(run: Run, size: int, screen: bool) -> Result:
         file = Path(place) / "settings.yaml"
         file.write_text(yaml.safe_dump(flat, sort_keys=False))
         words = ["train", "--config", str(file)]
-        return _run(words, size, screen, directory.run_path(run), Path(place))
+        try:
+            return _run(words, size, screen, directory.run_path(run), Path(place))
+        except UserError as error:  # the user has not written that file
+            text = re.sub(rf"{re.escape(str(file))}: (line \d+: )?", "", str(error))
+            raise UserError(text.replace(str(file), "the call")) from None
 
 
 def resume(

@@ -60,6 +60,9 @@ def test_objects_of_this_process_are_refused(tmp_path):
 def test_mistakes_that_ranks_find_are_sentences(tmp_path):
     with pytest.raises(UserError, match="no_such_module"):
         train(tmp_path / "runs", "ppo", "no_such_module:A-v0", **TWO)
+    with pytest.raises(UserError, match="Nope-v0") as caught:
+        train(tmp_path / "runs", "ppo", "Nope-v0", **TWO)
+    assert "settings.yaml" not in str(caught.value)  # a file that nobody wrote
     assert not list(tmp_path.glob("runs/*/*/config.yaml"))
 
 
