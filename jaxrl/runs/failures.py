@@ -19,12 +19,28 @@ def failure_reason(run: Path) -> str:
 
 def failed_to_start(roots: Iterable[Path]) -> list[Path]:
     """Where runs of grids would be that failed before they had a directory."""
+    return [run for run in _of_grids(roots) if has_failed_to_start(run)]
+
+
+def finished_without_log(roots: Iterable[Path]) -> list[Path]:
+    """The directories of a grid's calls of a function that logged nothing there."""
+    return [run for run in _of_grids(roots) if _has_finished_without_log(run)]
+
+
+def _of_grids(roots: Iterable[Path]) -> list[Path]:
+    """Where the runs of grids are or would be: beside their settings."""
     settings = {
         os.path.realpath(file.with_suffix("")): file.with_suffix("")
         for root in roots
         for file in sorted(root.rglob("*_s*.yaml"))
     }
-    return [run for run in settings.values() if has_failed_to_start(run)]
+    return list(settings.values())
+
+
+def _has_finished_without_log(run: Path) -> bool:
+    known = status.read(status.outcome_file(run))
+    finished = known is not None and known.state == "finished" and run.is_dir()
+    return finished and not any(run.rglob("config.yaml"))
 
 
 def has_failed_to_start(run: Path) -> bool:

@@ -38,7 +38,7 @@ class Overview(NamedTuple):
 
 def overview(path: Path) -> Overview:
     """Of the run in the directory, also of one whose files are damaged."""
-    size = sum(file.lstat().st_size for file in path.rglob("*") if file.is_file())
+    size = _size(path)
     age = max(time.time() - _last_write(path), 0.0)
     try:
         record = reading.record(path)
@@ -57,15 +57,26 @@ def overviews(patterns: Iterable[str]) -> list[Overview]:
 
 
 def _overviews(pattern: str) -> list[Overview]:
-    paths = failures.failed_to_start(reading.named(pattern))
-    failed = [_failed_to_start(path) for path in paths]
+    roots = reading.named(pattern)
+    others = [_failed_to_start(path) for path in failures.failed_to_start(roots)]
+    others += [_unlogged(path) for path in failures.finished_without_log(roots)]
     try:
         started = [overview(path) for path in reading.directories([pattern])]
     except UserError:  # no run at all is a mistake only where none tried to start
-        if not failed:
+        if not others:
             raise
         started = []
-    return sorted(failed + started, key=lambda one: one.run)
+    return sorted(others + started, key=lambda one: one.run)
+
+
+def _unlogged(path: Path) -> Overview:
+    """Of a call of a user's function, of which only its end is known."""
+    age = max(time.time() - status.outcome_file(path).lstat().st_mtime, 0.0)
+    return Overview(str(path), "finished", age=age, size=_size(path))
+
+
+def _size(path: Path) -> int:
+    return sum(file.lstat().st_size for file in path.rglob("*") if file.is_file())
 
 
 def _failed_to_start(path: Path) -> Overview:

@@ -16,7 +16,7 @@ from small_grids import QUIET, TESTS, surroundings, wait_for  # noqa: F401
 
 from jaxrl import Grid
 from jaxrl.errors import UserError
-from jaxrl.runs import reading, status
+from jaxrl.runs import overview, reading, status
 
 
 @pytest.fixture
@@ -275,3 +275,16 @@ def test_a_log_inside_of_a_call_is_read_and_does_not_decide_how_it_ended(tmp_pat
     assert [record.state for record in records] == ["finished", "finished", "failed"]
     assert [len(record.progress["AverageEpRet"]) for record in records] == [2, 2, 2]
     assert len(reading.directories([str(tmp_path / "runs/g")])) == 2
+
+
+def test_calls_that_log_nothing_are_listed_beside_failed_ones(grid, tmp_path):
+    grid.add("seed", [0, 1]).add("where", str(tmp_path))
+    grid.run(own_functions.fails_once, **QUIET)
+    runs = overview.overviews([str(tmp_path / "runs")])
+    assert [(Path(one.run).name, one.state) for one in runs] == [
+        ("g_s0", "finished"),
+        ("g_s1", "failed"),
+    ]
+    grid.run(own_functions.fails_once, **QUIET)
+    runs = overview.overviews([str(tmp_path / "runs")])
+    assert [one.state for one in runs] == ["finished", "finished"]
