@@ -3,7 +3,7 @@
 import json
 import shlex
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxrl.errors import UserError
@@ -49,6 +49,32 @@ def several(name: str, value: Any) -> list[str]:
     if values.is_one_value(name, value):
         return []
     return [_word(item) for item in value]
+
+
+def joined(words: Sequence[str]) -> list[str]:
+    """`--seed 0 1 2`, as a grid takes it, as the list `--seed 0,1,2`."""
+    made: list[str] = []
+    name, found = "algo", list[str]()
+    for word in words:
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            name, found = name.replace("-", "_"), [value] if equals else []
+            made.append(word)
+            continue
+        found.append(word)
+        if len(found) > 1 and _are_several(name, found):
+            made[-1] += f",{word}"
+        else:
+            made.append(word)
+    return made
+
+
+def _are_several(name: str, words: list[str]) -> bool:
+    """Whether each word is a value of the setting, and all together are not one."""
+    known = name in (*NAMES, *values.hints())
+    if not known or len(listed(name, ",".join(words))) != len(words):
+        return False
+    return not any(values.value_fault(name, word, []) for word in words)
 
 
 def refuse_in_train(algo: Any, given: Mapping[str, Any]) -> None:

@@ -20,6 +20,7 @@ OPTIONS = ("algo", "config", "verbose_ranks")  # which are not settings
 
 
 def main(arguments: list[str]) -> int:
+    arguments = lists.joined(arguments)
     path = flags.peek(arguments, "--config")
     document = _read(path)
     located = nested.located(document.data, path, document.lines)

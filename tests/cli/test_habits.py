@@ -119,6 +119,10 @@ def test_what_has_no_counterpart_is_answered(line, word, capsys, tmp_path):
             "train ppo,trpo --env A --gamma 0.9,0.8 seed=3",
             "jaxrl grid ppo trpo --env A --gamma 0.9 0.8 --seed 3",
         ),
+        (
+            "train ppo trpo --env CartPole-v1 Acrobot-v1 --seed 0 1 gamma=0.9 0.8",
+            "grid ppo trpo --env CartPole-v1 Acrobot-v1 --seed 0 1 --gamma 0.9 0.8",
+        ),
         ("train --algo ppo,trpo --env A", "jaxrl grid ppo trpo --env A"),
         (
             "train ppo --env A --hidden [64,64],[32,32]",
@@ -132,6 +136,12 @@ def test_a_list_where_one_value_is_expected_is_answered_with_a_grid(
     assert main(shlex.split(line)) == 2
     assert command in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("line", ["ppo foo", "ppo --seed 0 x", "ppo --hidden 8 8"])
+def test_a_word_too_many_is_no_list(line, capsys, tmp_path):
+    assert main(["train", *line.split(), "--env", "A"]) == 2
+    assert "unexpected" in capsys.readouterr().err
 
 
 def test_a_list_in_a_file_is_answered_with_a_grid(tmp_path, capsys):
