@@ -35,19 +35,22 @@ def run_path(run: Run) -> Path:
 
 @contextlib.contextmanager
 def locked(path: Path, instead: str = "choose another --out") -> Iterator[None]:
-    """Keeps all other processes out; leaves no directory where nothing was started.
+    """Keeps all other processes out; leaves nothing where no run was started.
 
     `instead` is what a user can do where nothing can be written.
     """
     made = [p for p in (path, *path.parents) if not os.path.exists(p)]
+    is_new = not os.path.lexists(path / LOCK)
     lock = _lock(path, instead)
     try:
         contents.refuse_links(path)
         yield
     finally:
         with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
-            if os.listdir(path) == [LOCK]:
+            entries = os.listdir(path)
+            if entries == [LOCK] or is_new and not contents.is_of_a_run(path):
                 (path / LOCK).unlink()
+            if entries == [LOCK]:
                 for directory in made:
                     directory.rmdir()
         os.close(lock)
