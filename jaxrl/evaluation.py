@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxrl.errors import UserError
+
 Act = Callable[[np.ndarray], Any]
 
 
@@ -43,7 +45,7 @@ def evaluate_policy(
     """Mean and standard deviation of the returns of `num_test_episodes` episodes."""
     if num_test_episodes < 1:
         given = f"num_test_episodes is {num_test_episodes}"
-        raise ValueError(f"{given}, but must be 1 or more")
+        raise UserError(f"{given}, but must be 1 or more")
     steps = play(act, env, num_test_episodes, seed)
     returns = [step.returned for step in steps if step.over]
     return float(np.mean(returns)), float(np.std(returns))

@@ -24,7 +24,7 @@ ALLOWED = {
     "algos": {"errors", "files", "types", "settings", "checks", "maths"},
     "envs": {"errors", "spaces", "processes"},  # for signals in worker processes
     "policy": {"files", "settings", "spaces", "images"},
-    "evaluation": set(),
+    "evaluation": {"errors"},
     "processes": {"errors", "files"},
     "callbacks": {"errors", "logging"},  # what a user may import
     "logging": {"files", "processes"},

@@ -374,6 +374,8 @@ def test_a_run_is_loaded_in_python(trained):
     assert std > 0
     assert jaxrl.evaluate_policy(policy, env, 5) == (mean, std)
     assert jaxrl.evaluate_policy(lambda obs: 1, env, 20)[0] < 12  # falls at once
+    with pytest.raises(UserError, match="num_test_episodes"):
+        jaxrl.evaluate_policy(policy, env, 0)
 
 
 def test_the_environment_is_the_runs_own(trained):
