@@ -48,7 +48,7 @@ def locked(path: Path, instead: str = "choose another --out") -> Iterator[None]:
     finally:
         with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
             entries = os.listdir(path)
-            if entries == [LOCK] or is_new and not contents.is_of_a_run(path):
+            if entries == [LOCK] or (is_new and not contents.is_of_a_run(path)):
                 (path / LOCK).unlink()
             if entries == [LOCK]:
                 for directory in made:
