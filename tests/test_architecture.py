@@ -184,6 +184,15 @@ def test_no_function_is_longer_than_a_page(path):
 
 
 @each_file
+def test_a_file_and_its_classes_have_a_readable_size(path):
+    text = path.read_text()
+    assert len(text.splitlines()) <= 300
+    classes = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ClassDef)]
+    lengths = {node.name: node.end_lineno - node.lineno + 1 for node in classes}
+    assert not {name: length for name, length in lengths.items() if length > 200}
+
+
+@each_file
 def test_nothing_runs_a_strangers_code(path):
     named = {n.id for n in ast.walk(ast.parse(path.read_text())) if type(n) is ast.Name}
     assert not named & {"eval", "exec", "pickle"}

@@ -81,10 +81,11 @@ def record_video(
     """
     from pathlib import Path
 
+    from jaxrl.settings.values import plain
     from jaxrl.show import video
 
     path = Path(os.fsdecode(_a_path(video_path, "video_path")))
-    video.record(policy, env, path, n_episodes, seed)
+    video.record(policy, env, path, plain(n_episodes), plain(seed))
     return path
 
 
@@ -105,11 +106,12 @@ def plot(
     from pathlib import Path
 
     from jaxrl.runs.listing import as_paths
+    from jaxrl.settings.values import plain
     from jaxrl.show import picture
     from jaxrl.show import plot as drawing
     from jaxrl.show.writing import writing
 
-    chosen = picture.Options.from_python(options)
+    chosen = picture.Options.from_python(plain(options))
     if output is not None:
         output = Path(os.fsdecode(_a_path(output, "output")))
     made = picture.picture(as_paths(paths), chosen, print, _note)
@@ -158,5 +160,7 @@ def evaluate_policy(
 ) -> tuple[float, float]:
     """Mean and standard deviation of the returns of `num_test_episodes` episodes."""
     from jaxrl import evaluation
+    from jaxrl.settings.values import plain
 
-    return evaluation.evaluate_policy(policy, env, num_test_episodes, seed)
+    count = plain(num_test_episodes)
+    return evaluation.evaluate_policy(policy, env, count, plain(seed))

@@ -101,10 +101,15 @@ def resume(
     XLA's last bits depend on its number of threads: start Python with the `NPROC` that
     config.yaml names, as `jaxrl resume` does.
     """
+    from jaxrl.errors import UserError
     from jaxrl.runs import reading
+    from jaxrl.settings.values import plain
     from jaxrl.training import launch, train
     from jaxrl.training.user_code import UserCode
 
+    steps = plain(steps)
+    if steps is not None and (type(steps) is not int or steps < 1):
+        raise UserError(f"steps is {steps!r}, but must be a whole number >= 1")
     user = UserCode(on_epoch=on_epoch, callbacks=callbacks, env=env, networks=networks)
     record = reading.record(directory)
     if ranks := launch.ranks_to_start(record.num_procs, user):
