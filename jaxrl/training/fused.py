@@ -173,9 +173,6 @@ def _empty_buffer(
     return Rollout(empty, jnp.zeros((), int))
 
 
-# An epoch
-
-
 def epoch(carry: Carry, program: Program) -> tuple[Carry, Row]:
     """A whole epoch and its row."""
     return part(carry, program, program.rounds, True)
