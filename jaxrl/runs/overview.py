@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxrl.errors import UserError
 from jaxrl.logging.columns import STEPS
-from jaxrl.runs import failures, reading, status
+from jaxrl.runs import failures, finding, reading, status
 from jaxrl.runs.reading import Record
 
 BROKEN = ("failed", "interrupted")
@@ -57,11 +57,11 @@ def overviews(patterns: Iterable[str]) -> list[Overview]:
 
 
 def _overviews(pattern: str) -> list[Overview]:
-    roots = reading.named(pattern)
+    roots = finding.named(pattern)
     others = [_failed_to_start(path) for path in failures.failed_to_start(roots)]
     others += [_unlogged(path) for path in failures.finished_without_log(roots)]
     try:
-        started = [overview(path) for path in reading.directories([pattern])]
+        started = [overview(path) for path in finding.directories([pattern])]
     except UserError:  # no run at all is a mistake only where none tried to start
         if not others:
             raise

@@ -16,7 +16,7 @@ from small_grids import QUIET, TESTS, surroundings, wait_for  # noqa: F401
 
 from jaxrl import Grid
 from jaxrl.errors import UserError
-from jaxrl.runs import overview, reading, status
+from jaxrl.runs import finding, overview, reading, status
 
 
 @pytest.fixture
@@ -78,9 +78,9 @@ def test_what_was_moved_aside_is_no_run_of_the_grid(tmp_path):
     for name in "g_s0", "g_s0.kept-1":
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.yaml").touch()
-    assert reading.directories([str(tmp_path)]) == [tmp_path / "g_s0"]
+    assert finding.directories([str(tmp_path)]) == [tmp_path / "g_s0"]
     kept = tmp_path / "g_s0.kept-1"
-    assert reading.directories([str(kept)]) == [kept]
+    assert finding.directories([str(kept)]) == [kept]
 
 
 def test_other_settings_in_the_same_directory_are_refused(tmp_path):
@@ -274,7 +274,7 @@ def test_a_log_inside_of_a_call_is_read_and_does_not_decide_how_it_ended(tmp_pat
     ]
     assert [record.state for record in records] == ["finished", "finished", "failed"]
     assert [len(record.progress["AverageEpRet"]) for record in records] == [2, 2, 2]
-    assert len(reading.directories([str(tmp_path / "runs/g")])) == 2
+    assert len(finding.directories([str(tmp_path / "runs/g")])) == 2
 
 
 def test_calls_that_log_nothing_are_listed_beside_failed_ones(grid, tmp_path):
