@@ -1,5 +1,6 @@
 """Grids over a user's own function."""
 
+import functools
 import json
 import os
 import re
@@ -108,9 +109,12 @@ def test_functions_that_no_process_can_find_are_refused(grid, tmp_path):
             pass
 
     grid.add("lr", [0.1])
-    for fn in (lambda directory, lr: None, local, Holder().method, 3, "nothing"):
+    partial = functools.partial(own_functions.takes_lr, lr=1)
+    for fn in (lambda directory, lr: None, local, Holder().method, partial, 3, "no"):
         with pytest.raises(UserError, match="function"):
             grid.run(fn, **QUIET)
+    with pytest.raises(UserError, match="partial"):  # it names what it is about
+        grid.run(partial, **QUIET)
     assert not (tmp_path / "runs").exists()
 
 
@@ -171,6 +175,29 @@ def test_a_script_without_a_guard_does_not_start_its_grid_again(tmp_path):
     assert code == 0, printed
     assert "__main__" in printed
     assert "1 failed" in printed
+
+
+@pytest.mark.parametrize("fn", [own_functions.later, own_functions.yields])
+def test_functions_whose_call_runs_nothing_are_refused(fn, grid, tmp_path):
+    with pytest.raises(UserError, match="plain function"):
+        grid.add("lr", [1]).run(fn, **QUIET)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_function_under_the_guard_of_its_script_is_refused(tmp_path):
+    body = """
+        import jaxrl
+
+        if __name__ == "__main__":
+            def call(directory, lr):
+                pass
+
+            jaxrl.Grid("g").add("lr", [1]).run(call)
+    """
+    code, printed = script(tmp_path, body)
+    assert code
+    assert "call is under" in printed
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_name_stands_for_a_function(grid):
