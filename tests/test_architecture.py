@@ -1,6 +1,7 @@
 """The rooms of the package, who may enter them, and how large a file may grow."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,21 @@ each_algorithm = pytest.mark.parametrize(
 def test_rooms_import_one_way(path):
     own = {name.split(".")[1] for name in imports(path) if name.startswith("jaxrl.")}
     assert own - {room(path)} <= ALLOWED[room(path)]
+
+
+def test_the_readme_lists_every_room_below_those_that_it_imports():
+    text = (ROOT / "README.md").read_text()
+    tree = text.split("```\njaxrl/\n")[1].split("```")[0]
+    listed = [line.split()[0].removesuffix(".py") for line in tree.splitlines()]
+    assert {name.rstrip("/") for name in listed} == ALLOWED.keys() - {"__main__"}
+    folders = [name.rstrip("/") for name in listed if name.endswith("/")]
+    for i, name in enumerate(folders):
+        assert not ALLOWED[name] & set(folders[i:]), name
+
+
+def test_every_file_that_the_readme_links_to_exists():
+    links = re.findall(r"\]\(([\w./-]+)\)", (ROOT / "README.md").read_text())
+    assert not {link for link in links if not (ROOT / link).exists()}
 
 
 @each_file

@@ -135,14 +135,14 @@ def _add_plot(made: Parser) -> None:
     add("--count", action="store_true", help="draw every run separately")
     facet = "setting with a panel for each value, or none [env]"
     add("--facet", metavar="SETTING", default="env", help=facet)
-    ref = "Spinning Up's published curves beside them"
+    ref = "also draw Spinning Up's published curves"
     made.add_choice("--ref", ["spinup"], ref)
     file = "a .png, .svg or .pdf [curves.png, or suite.png]"
     add("-o", "--output", type=Path, metavar="FILE", help=file)
     suite = "aggregates over environments instead of curves: IQM, performance "
     suite += "profiles, probability of improvement"
     add("--suite", action="store_true", help=suite)
-    add("--show", action="store_true", help="open a window; no file, unless -o asks")
+    add("--show", action="store_true", help="open a window; write a file only with -o")
 
 
 def _add_selection(made: Parser, performance: str) -> None:
@@ -155,7 +155,7 @@ def _add_selection(made: Parser, performance: str) -> None:
         ("-y", "COLUMN", [performance], columns),
         ("--group", "SETTING", ["exp_name"], together),
         ("--select", "GLOB", [], f"only these runs: {matching}"),
-        ("--exclude", "GLOB", [], "all but these"),
+        ("--exclude", "GLOB", [], "leave these runs out; globs or setting=value"),
         ("--legend", "NAME", [], "other names for the curves, in their order"),
     ):
         made.add_argument(name, nargs="+", metavar=kind, default=default, help=sentence)
@@ -175,7 +175,7 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
         [
             RUN,
             _number("total steps of the run, to train longer than planned", "--steps"),
-            _switch("--wandb", "also log to Weights & Biases; not as config.yaml asks"),
+            _switch("--wandb", "log to Weights & Biases; config.yaml cannot set it"),
             _switch("--changed_code", "continue with your algorithm's changed file"),
             add_verbose,
         ],
@@ -255,7 +255,7 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
     "check": (
         "FILE.py",
         "Runs the contracts of an algorithm on your file: the six names, purity, "
-        "compilation, vmap, scan, donation, two devices and five small problems. "
+        "compilation, vmap, scan, donation, two devices and five probe environments. "
         "Prints a line for each; takes one or two minutes.",
         [_option("file", metavar="FILE", help="an algorithm's file, or a name")],
     ),

@@ -14,7 +14,8 @@ from jaxrl.settings import values
 
 ENV = (
     "gymnasium environment; module:ID imports the module first, module:NAME calls its "
-    "function or class; envpool/ID by EnvPool, ale_py:ALE/Pong-v5 for Atari"
+    "function or class; envpool/ID by EnvPool, phys2d/ID, gymnax/ID, "
+    "brax/ID and playground/ID in JAX, ale_py:ALE/Pong-v5 for Atari"
 )
 PRESETS = "|".join(("default", *presets.PRESETS))
 PRESET = "defaults to start from [default]"
@@ -53,7 +54,7 @@ def train(words: Sequence[str], config: str = "") -> Parser:
     add = made.add_argument
     _add(made, "env", "ID", ENV)
     _add(made, "preset", PRESETS, PRESET)
-    add("--config", metavar="FILE", help="settings from a YAML file; flags win")
+    add("--config", metavar="FILE", help="settings in YAML; flags override it")
     add_verbose(made)
     _add_settings(made, algo, flags.peek(words, "--preset"))
     return made
@@ -74,7 +75,9 @@ def grid(words: Sequence[str]) -> Parser:
     )
     add = made.add_argument
     add("grid", nargs="*", metavar="FILE|ALGO", help="what to run")
-    _add(made, "algo", "ALGO", "algorithms, each of which has all the settings", "+")
+    _add(
+        made, "algo", "ALGO", "algorithms, which must all have the settings given", "+"
+    )
     name = "name of the grid and its directory [the file's name, or ALGO]"
     add("--name", metavar="NAME", help=name)
     add_jobs(made, "runs at a time, one thread each [as many as the cores allow]")
@@ -86,7 +89,7 @@ def grid(words: Sequence[str]) -> Parser:
     add("--retries", type=flags.seed, default=0, metavar="N", help=retries)
     overwrite = "remove runs whose settings have changed"
     add("--overwrite", action="store_true", help=overwrite)
-    launcher = "where to run: local, or slurm as the file's `slurm:` asks [local]"
+    launcher = "this machine, or Slurm with the file's `slurm:` options [local]"
     made.add_choice("--launcher", ("local", "slurm"), launcher, "local")
     _add(made, "env", "ID", ENV, "+")
     _add(made, "preset", PRESETS, PRESET, "+")

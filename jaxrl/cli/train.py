@@ -80,10 +80,11 @@ def _algorithm(
         raise UserError(f"missing algorithm; choose {names}, or name a .py file")
     if algo and algo not in NAMES and not is_file(algo):
         raise UserError(unknown("algorithm", algo, NAMES))
+    fault = values.value_fault("algo", algo or in_file, [])
+    if algo and fault:
+        raise UserError(fault)
     mistakes = Mistakes(document.lines)
-    mistakes.add(
-        places.get("algo", ()), values.value_fault("algo", algo or in_file, [])
-    )
+    mistakes.add(places.get("algo", ()), fault)
     mistakes.raise_any(file)
     return algo or in_file
 

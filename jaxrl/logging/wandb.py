@@ -12,7 +12,7 @@ from jaxrl.logging.columns import Row
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WandbOptions:
-    """What W&B is told of a run."""
+    """What is logged to W&B about a run."""
 
     config: Mapping[str, Any]
     id: str | None = None

@@ -152,7 +152,9 @@ def _segments(sums: Mapping[str, str]) -> dict[Segment, str]:
 
 def read_manifest(path: Path) -> dict[str, str]:
     try:
-        sums = json.loads(files.read_text(path / MANIFEST, inside=path))
+        # In the run, also if the directory of its checkpoints is a link.
+        run = path.parent.parent
+        sums = json.loads(files.read_text(path / MANIFEST, inside=run))
     except (OSError, ValueError, RecursionError) as error:
         raise Damaged(f"{MANIFEST} cannot be read ({error})") from None
     if not isinstance(sums, dict):

@@ -232,6 +232,8 @@ def _is_held(lock: Path) -> bool:
 
 def record(directory: str | os.PathLike[str]) -> Record:
     """The run in the directory."""
+    if not isinstance(directory, str | os.PathLike):
+        raise UserError(f"{directory!r:.80} is no path; give the directory of a run")
     path = Path(directory)
     file = path / CONFIG
     if os.path.isfile(path):

@@ -40,7 +40,7 @@ class Run:
     seed: Count = 0
     """Seed of every random draw."""
     steps: Count = 0
-    """Total environment steps, on-policy rounded up to whole epochs; 0: `epochs`."""
+    """Total environment steps, on-policy rounded up to epochs; 0: set by `epochs`."""
     exp_name: str = ""
     """Name of the experiment; by default the algorithm and the environment."""
     out: str = "runs"

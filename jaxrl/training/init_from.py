@@ -96,7 +96,7 @@ def _find(run: Run) -> Source:
             raise UserError(f"{path} cannot be used: {'; '.join(complaints)}")
         return _from_checkpoint(place, saved)
     if (path / MODEL).is_file():
-        return _from_model(path, run.init_optimizer)
+        return _from_model(path, run.init_optimizer, path)
     raise UserError(f"init_from is {run.init_from!r}, which holds no run; {WHERE}")
 
 
@@ -109,7 +109,7 @@ def _from_run(path: Path, optimizer: bool) -> Source:
         reasons = [*complaints, "and no model"] if complaints else []
         why = "; ".join(reasons) or "neither a checkpoint nor a model"
         raise UserError(f"init_from is {str(path)!r}, but it has {why}")
-    found = _from_model(path / "models" / "last", optimizer)
+    found = _from_model(path / "models" / "last", optimizer, path)
     return found._replace(notes=(*complaints, *found.notes))
 
 
@@ -123,15 +123,15 @@ def _from_checkpoint(run: Path, saved: Saved) -> Source:
     return Source(path, step, settings, state=state)
 
 
-def _from_model(path: Path, optimizer: bool) -> Source:
+def _from_model(path: Path, optimizer: bool, inside: Path) -> Source:
     if optimizer:
         raise UserError(
             f"{path} is a model, which has no optimiser; --init_optimizer needs a run "
             "with a checkpoint"
         )
     try:
-        policy = Policy.load(path / "policy.npz", inside=path)
-        about = json.loads(files.read_text(path / MODEL, inside=path))
+        policy = Policy.load(path / "policy.npz", inside=inside)
+        about = json.loads(files.read_text(path / MODEL, inside=inside))
         step, batches = (int(about.get(x, 1)) for x in ("step", "obs_batches"))
     except OSError as error:
         raise UserError(f"cannot read {path}: {files.reason(error)}") from None

@@ -1,4 +1,4 @@
-"""Starts and resumes training in environments on the host."""
+"""Starts and resumes training."""
 
 import contextlib
 import dataclasses

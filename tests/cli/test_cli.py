@@ -118,6 +118,16 @@ def test_a_mistake_is_explained(words, part, tmp_path, monkeypatch, capsys):
     assert part in capsys.readouterr().err
 
 
+def test_a_missing_algorithm_file_is_the_commands_mistake(tmp_path, capsys):
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("gamma: 0.9\n")
+    for config in ([], ["--config", str(settings)]):
+        assert main(["train", "./nowhere.py", "--env", "CartPole-v1", *config]) == 2
+        said = capsys.readouterr().err
+        assert said.removeprefix("jaxrl: ")[0].isalpha()
+        assert "settings.yaml" not in said
+
+
 def test_a_grid_takes_switches_lists_shorthands_and_parts(capsys):
     line = "grid sac --env A --no-learn_alpha --wandb true false --lr[rate] 1 2"
     words = [*line.split()[1:], "--env_kwargs:g", "-1", "--seed", "-1", "3"]

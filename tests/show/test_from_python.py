@@ -122,6 +122,13 @@ def test_options_of_plot_are_refused_in_a_sentence(runs, options, word):
         jaxrl.plot(runs, **options)
 
 
+@pytest.mark.parametrize("read", [jaxrl.load, jaxrl.load_model, jaxrl.resume])
+def test_what_is_no_directory_of_a_run_is_refused_in_a_sentence(read):
+    for odd in (3, None, ["runs"]):
+        with pytest.raises(UserError, match="path"):
+            read(odd)
+
+
 def test_numbers_of_numpy_are_options_of_plot(runs):
     assert jaxrl.plot(runs, smooth=np.int64(2)).axes
 

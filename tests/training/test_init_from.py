@@ -165,6 +165,20 @@ def test_an_init_from_that_is_no_run_is_refused(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("place", ["checkpoints", "models", "models/last"])
+def test_parameters_outside_of_the_named_run_are_not_read(tmp_path, trained, place):
+    outside = trained("ppo").directory
+    run_of_a_stranger = tmp_path / "stranger_s0"
+    shutil.copytree(outside, run_of_a_stranger)
+    shutil.rmtree(run_of_a_stranger / "checkpoints")
+    shutil.rmtree(run_of_a_stranger / "models")
+    (run_of_a_stranger / place).parent.mkdir(exist_ok=True)
+    (run_of_a_stranger / place).symlink_to(outside / place)
+    with pytest.raises(ValueError, match="link"):
+        run(tmp_path / "new", init_from=run_of_a_stranger)
+    assert not (tmp_path / "new").exists()
+
+
 def test_parameters_that_are_not_finite_are_refused(tmp_path, trained):
     source = tmp_path / "copy"
     shutil.copytree(trained("ppo").directory, source)
