@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
     running.cache_compilations()
     from jaxrl.training import train  # after the settings proved right: it is slow
 
-    return running.report(train.train(run), run.env, run.wandb)
+    return running.report(train.train(run), run.env, run.networks, run.wandb)
 
 
 def _algorithm(
