@@ -5,18 +5,15 @@ import typing as _typing
 
 if _typing.TYPE_CHECKING:
     from jaxrl import algos, callbacks
-    from jaxrl.api import (
+    from jaxrl.api.results import (
         evaluate_policy,
         load,
         load_model,
         plot,
-        random_search,
         record_video,
         report,
-        resume,
-        search,
-        train,
     )
+    from jaxrl.api.training import random_search, resume, search, train
     from jaxrl.callbacks import STOP
     from jaxrl.experiments.grid import Grid
     from jaxrl.runs.listing import list_runs as runs
@@ -42,7 +39,11 @@ __all__ = [
     "search",
     "train",
 ]
-_MODULES = dict.fromkeys(__all__, "jaxrl.api") | {
+_MODULES = dict.fromkeys(__all__, "jaxrl.api.results") | {
+    "train": "jaxrl.api.training",
+    "resume": "jaxrl.api.training",
+    "search": "jaxrl.api.training",
+    "random_search": "jaxrl.api.training",
     "Grid": "jaxrl.experiments.grid",
     "Logger": "jaxrl.runs.logger",
     "STOP": "jaxrl.callbacks",

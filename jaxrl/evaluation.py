@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxrl.errors import UserError
+
 Act = Callable[[np.ndarray], Any]
 
 
@@ -41,12 +43,29 @@ def evaluate_policy(
     act: Act, env: Any, num_test_episodes: int = 10, seed: int = 0
 ) -> tuple[float, float]:
     """Mean and standard deviation of the returns of `num_test_episodes` episodes."""
-    if num_test_episodes < 1:
-        given = f"num_test_episodes is {num_test_episodes}"
-        raise ValueError(f"{given}, but must be 1 or more")
+    check_policy(act, seed)
+    if not all(hasattr(env, name) for name in ("reset", "step")):
+        raise UserError(
+            f"env is {env!r:.80}, but must be a gymnasium environment, as jaxrl.load "
+            "returns it"
+        )
+    if type(num_test_episodes) is not int or num_test_episodes < 1:
+        given = f"num_test_episodes is {num_test_episodes!r}"
+        raise UserError(f"{given}, but must be a whole number >= 1")
     steps = play(act, env, num_test_episodes, seed)
     returns = [step.returned for step in steps if step.over]
     return float(np.mean(returns)), float(np.std(returns))
+
+
+def check_policy(act: Any, seed: Any) -> None:
+    """Refuses what cannot act, and what cannot seed an environment."""
+    if not callable(act):
+        raise UserError(
+            f"policy is {act!r:.80}, but must be a function of an observation that "
+            "gives an action, as jaxrl.load returns it"
+        )
+    if type(seed) is not int or seed < 0:
+        raise UserError(f"seed is {seed!r}, but must be a whole number >= 0")
 
 
 class SelfResetting:

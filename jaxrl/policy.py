@@ -200,7 +200,9 @@ class Policy:
         self, logits: np.ndarray, rng: np.random.Generator | None
     ) -> np.ndarray:
         if rng is not None:  # Gumbel-max: its argmax is a sample
-            logits = logits - np.log(rng.standard_exponential(logits.shape, np.float32))
+            draws = rng.standard_exponential(logits.shape, np.float32)
+            with np.errstate(divide="ignore"):  # a draw can be 0; that action is taken
+                logits = logits - np.log(draws)
         return logits.argmax(axis=-1)
 
     def _multi_categorical(

@@ -4,7 +4,7 @@ import csv
 
 import yaml
 
-from jaxrl.runs import reading
+from jaxrl.runs import finding, reading
 
 
 def write_run(root, name, seed, columns, algo="ppo", env="Hopper-v4", **settings):
@@ -27,4 +27,4 @@ def log(steps, returns, **others):
 
 def read_runs(*patterns):
     """The runs that paths and globs name."""
-    return [reading.record(p) for p in reading.directories(map(str, patterns))]
+    return [reading.record(p) for p in finding.directories(map(str, patterns))]

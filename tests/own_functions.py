@@ -50,6 +50,14 @@ def takes_lr(directory, lr):
     pass
 
 
+async def later(directory, lr):
+    pass
+
+
+def yields(directory, lr):
+    yield lr
+
+
 def logs(directory, seed, fails):
     """Logs two rows; a later failure is one of the call, not of the log."""
     import jaxrl

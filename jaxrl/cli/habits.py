@@ -90,8 +90,8 @@ def _with_flags(command: str, words: list[str]) -> list[str]:
             first = [value]
         elif name.startswith("env_kwargs:") and command != "grid":
             parts[name.partition(":")[2]] = value
-        else:  # the order of a grid's settings is that of its variants
-            (made if command == "grid" else flags).append(f"--{name}={value}")
+        else:  # in its place: of two values the last counts; after an algorithm's name
+            (made if made or command == "grid" else flags).append(f"--{name}={value}")
     if parts:
         inner = ", ".join(f"{json.dumps(k)}: {x}" for k, x in parts.items())
         flags.append(f"--env_kwargs={{{inner}}}")

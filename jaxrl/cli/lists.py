@@ -51,12 +51,13 @@ def several(name: str, value: Any) -> list[str]:
     return [_word(item) for item in value]
 
 
-def refuse_in_train(algo: str, given: Mapping[str, Any]) -> None:
+def refuse_in_train(algo: Any, given: Mapping[str, Any]) -> None:
     """Answers a list with the grid that runs all its values."""
-    found = {name: every for name, x in given.items() if (every := several(name, x))}
+    named = {"algo": algo} | dict(given)
+    found = {name: every for name, x in named.items() if (every := several(name, x))}
     if not found:
         return
-    words = ["jaxrl", "grid", algo]
+    words = ["jaxrl", "grid", *(found.get("algo") or [algo])]
     for name, value in given.items():
         flag = "--name" if name == "exp_name" else f"--{name}"
         words += [flag, *(found.get(name) or [_word(value)])]

@@ -25,7 +25,13 @@ def main(arguments: list[str]) -> int:
     located = nested.located(document.data, path)
     file = {name: value for name, (value, _) in located.items()}
     places = {name: place for name, (_, place) in located.items()}
-    algo = _algorithm(arguments, str(file.pop("algo", "")), document, places)
+    in_file = file.pop("algo", "")
+    if lists.several("algo", several := flags.first_word(arguments) or in_file):
+        of_all = setting_flags.parsed(
+            setting_flags.train(arguments), arguments, OPTIONS
+        )
+        lists.refuse_in_train(several, file | of_all)
+    algo = _algorithm(arguments, str(in_file), document, places)
     parser = setting_flags.train(arguments, algo)
     in_line = setting_flags.parsed(parser, arguments, OPTIONS)
     given = file | in_line
@@ -48,6 +54,14 @@ def main(arguments: list[str]) -> int:
     from jaxrl.training import train  # after the settings proved right: it is slow
 
     return running.report(train.train(run), run.env, run.networks, run.wandb)
+
+
+def _refuse_algorithms(words: list[str], in_file: Any, file: dict[str, Any]) -> None:
+    """Answers several algorithms with the grid that runs them."""
+    algos = flags.first_word(words) or in_file
+    if lists.several("algo", algos) and not is_file(str(algos)):
+        given = setting_flags.parsed(setting_flags.train(words), words, OPTIONS)
+        lists.refuse_in_train(algos, file | given)
 
 
 def _algorithm(

@@ -32,7 +32,8 @@ def main(arguments: list[str]) -> int:
     steps = int(record.progress["TotalEnvInteracts"][epochs - 1])
     say(f"training the first {_count(epochs, 'epoch')} again ({steps} steps)")
     running.announce_code(record)
-    if ":" in record.config["env"]:
+    module, colon, _ = record.config["env"].partition(":")
+    if colon and module != "python":  # which is only in the program that gave it
         say(f"  in {printable(record.config['env'])}, whose module is imported")
     with tempfile.TemporaryDirectory(prefix="jaxrl-verify-") as place:
         repeated = comparison.temporary_run(Path(place), record)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jaxrl.errors import UserError
 from jaxrl.experiments.variant import Variant
-from jaxrl.runs import reading
+from jaxrl.runs import finding
 from jaxrl.runs.reading import Record
 from jaxrl.runs.spec import Run
 
@@ -72,6 +72,6 @@ def _speeds(out: Path) -> dict[tuple[str, str], float]:
 
 def _runs(out: Path) -> list[Record]:
     try:
-        return reading.readable(reading.directories([str(out)]))[0]
+        return finding.readable(finding.directories([str(out)]))[0]
     except UserError:  # none are there yet
         return []

@@ -3,6 +3,7 @@
 The name is that in its module, or in the script that holds it.
 """
 
+import ast
 import contextlib
 import dataclasses
 import importlib
@@ -60,6 +61,7 @@ class FunctionName:
         module, name = _module_and_name(fn)
         if module in ("__main__", SCRIPT):
             place = _main_module(sys.modules[module], name)
+            _refuse_guarded(sys.modules[module], fn, name)
         else:
             place = module
         found: Any = sys.modules.get(module)
@@ -99,13 +101,38 @@ def _module_and_name(fn: Any) -> tuple[str, str]:
     if not callable(fn):
         raise UserError(f"a grid runs a function, not {fn!r}")
     module, name = (getattr(fn, x, "") for x in ("__module__", "__qualname__"))
-    if not isinstance(module, str) or not isinstance(name, str) or not module:
+    if not all(isinstance(x, str) and x for x in (module, name)):
         raise UserError(f"{fn!r} has no name by which it is found; {HINT}")
     if inspect.ismethod(fn) or "<" in name:
         what = "is a lambda" if "<lambda>" in name else "is made inside of another one"
         what = "is a method of an object" if inspect.ismethod(fn) else what
         raise UserError(f"{name} {what}; {HINT}")
+    _refuse_lazy(fn, name)
     return module, name
+
+
+def _refuse_lazy(fn: Any, name: str) -> None:
+    """A call of such a function returns at once, and nothing in it has run."""
+    lazy = (inspect.iscoroutinefunction, inspect.isgeneratorfunction)
+    if any(is_lazy(fn) for is_lazy in (*lazy, inspect.isasyncgenfunction)):
+        raise UserError(
+            f"{name} is async or a generator, so a call of it runs nothing; give a "
+            "plain function that calls it, as with asyncio.run or list"
+        )
+
+
+def _refuse_guarded(main: ModuleType, fn: Any, name: str) -> None:
+    """Refuses what a script defines only where it is run, and not where imported."""
+    code = getattr(inspect.unwrap(fn), "__code__", None)
+    file = getattr(main, "__file__", None)
+    if not file or not code or not os.path.exists(code.co_filename):
+        return
+    if not os.path.samefile(code.co_filename, file):
+        return
+    for part in ast.parse(Path(file).read_bytes()).body:
+        guard = isinstance(part, ast.If) and "__name__" in ast.unparse(part.test)
+        if guard and part.lineno <= code.co_firstlineno <= (part.end_lineno or 0):
+            raise UserError(f"{name} is under if __name__ == '__main__':; {RULE}")
 
 
 def _main_module(main: ModuleType, name: str) -> str:

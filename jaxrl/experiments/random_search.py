@@ -107,7 +107,7 @@ def _trials(
             result = evaluation_fn(dict(params))
             value = score(result)
         except Exception as error:
-            if not isinstance(error, UserError | NoValue):
+            if not isinstance(error, UserError):
                 traceback.print_exc()
             yield dataclasses.replace(trial, reason=status.describe(error))
             continue
@@ -129,10 +129,6 @@ def _draw(space: Mapping[str, Any], seed: int, number: int) -> Settings:
     return params
 
 
-class NoValue(ValueError):
-    """What the function returned does not rank its settings."""
-
-
 def score(result: Any) -> float:
     """A number, or the mean return of the last epochs of what `jaxrl.train` returns."""
     history = getattr(result, "history", None)
@@ -141,16 +137,16 @@ def score(result: Any) -> float:
         rows = {x: np.array([row.get(x) for row in history], float) for x in names}
         value = reading.mean_return(reading.returns(rows))
         if value is None:
-            raise NoValue("no episode was finished in its last epochs")
+            raise UserError("no episode was finished in its last epochs")
     else:
         value = plain(result)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise NoValue(
+        raise UserError(
             f"evaluation_fn returned {result!r}, but must return a number or what "
             "jaxrl.train returns"
         )
     if math.isnan(value):
-        raise NoValue("evaluation_fn returned NaN")
+        raise UserError("evaluation_fn returned NaN")
     return float(value)
 
 

@@ -21,6 +21,7 @@ from jaxrl.experiments.variant import Variant
 from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import directory
 from jaxrl.runs.status import REFUSED
+from jaxrl.settings.values import plain
 
 SHOWN = 10  # refusals of one kind
 
@@ -47,10 +48,12 @@ class Options:
     """Print progress."""
 
     def __post_init__(self) -> None:
+        for name in "jobs", "retries", "threads", "time_limit":  # NumPy's too
+            object.__setattr__(self, name, plain(getattr(self, name)))
         for name in "jobs", "retries", "threads":
             value = getattr(self, name)
             if type(value) is not int or value < 0:
-                raise UserError(f"{name} is {value!r}, but must be a whole number")
+                raise UserError(f"{name} is {value!r}, but must be a whole number >= 0")
         if not isinstance(self.out, str | os.PathLike):
             raise UserError(f"out is {self.out!r}, but must be a directory")
         limit = self.time_limit

@@ -40,11 +40,12 @@ def refuse_run(path: Path, sentence: str = HOLDS_RUN) -> None:
 
 def refuse_foreign(path: Path, sentence: str = FOREIGN) -> None:
     """Refuses a directory that holds files, of which none is of a run."""
-    if _entries(path) and not _is_of_a_run(path):
+    if _entries(path) and not is_of_a_run(path):
         raise UserError(sentence.format(path, status.FILE))
 
 
-def _is_of_a_run(path: Path) -> bool:
+def is_of_a_run(path: Path) -> bool:
+    """Whether a run wrote its status or its settings there."""
     if status.read(path / status.FILE) is not None:
         return True
     try:

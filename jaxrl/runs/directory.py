@@ -3,13 +3,10 @@
 import contextlib
 import dataclasses
 import fcntl
-import importlib.metadata
 import os
-import platform
 import stat
-import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +16,10 @@ import yaml
 from jaxrl import files
 from jaxrl.errors import UserError
 from jaxrl.runs import contents
+from jaxrl.runs.machine import machine
 from jaxrl.runs.reading import CONFIG, LOCK, LOGGER, determining
 from jaxrl.runs.spec import OWN, Run, make
 from jaxrl.yaml_lines import parsed
-
-PACKAGES = ("jaxrl", "jax", "jaxlib", "flax", "optax", "gymnasium", "mujoco", "numpy")
 
 STOPS = ("stop_return", "stop_without_improvement")
 """Settings that can finish a run before its last step."""
@@ -35,19 +31,22 @@ def run_path(run: Run) -> Path:
 
 @contextlib.contextmanager
 def locked(path: Path, instead: str = "choose another --out") -> Iterator[None]:
-    """Keeps all other processes out; leaves no directory where nothing was started.
+    """Keeps all other processes out; leaves nothing where no run was started.
 
     `instead` is what a user can do where nothing can be written.
     """
     made = [p for p in (path, *path.parents) if not os.path.exists(p)]
+    is_new = not os.path.lexists(path / LOCK)
     lock = _lock(path, instead)
     try:
         contents.refuse_links(path)
         yield
     finally:
         with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
-            if os.listdir(path) == [LOCK]:
+            entries = os.listdir(path)
+            if entries == [LOCK] or (is_new and not contents.is_of_a_run(path)):
                 (path / LOCK).unlink()
+            if entries == [LOCK]:
                 for directory in made:
                     directory.rmdir()
         os.close(lock)
@@ -225,20 +224,6 @@ def description(run: Run) -> dict[str, Any]:
     return settings(run) | {"machine": machine(devices)}
 
 
-def machine(devices: Sequence[str] = ()) -> dict[str, Any]:
-    """What runs here run on."""
-    return {
-        "system": platform.platform(),
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "devices": list(devices),
-        "python": platform.python_version(),
-        "threads": int(os.environ.get("NPROC", os.cpu_count() or 1)),
-        "commit": _commit(),
-        "versions": _versions(),
-    }
-
-
 def settings(run: Run) -> dict[str, Any]:
     """All that a user can set, as in config.yaml."""
     own = {
@@ -253,37 +238,6 @@ def settings(run: Run) -> dict[str, Any]:
     inner = vars(run.data) | vars(run.config)
     plain = {k: list(v) if isinstance(v, tuple) else v for k, v in inner.items()}
     return own | {"settings": plain}
-
-
-def _processor() -> str:
-    """Its model name on Linux; elsewhere only the architecture."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2] for line in lines if line.startswith("model name")]
-    return names[0].strip() if names else platform.machine()
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def _commit() -> str | None:
-    """The commit of the directory the run was started in, if it is in git."""
-    try:
-        done = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def video_path(run: Path, step: int) -> Path:

@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxrl.errors import UserError
 from jaxrl.logging.columns import RETURNS
-from jaxrl.runs import failures, reading
+from jaxrl.runs import failures, finding, reading
 from jaxrl.runs.overview import glance
 from jaxrl.runs.reading import Record
 from jaxrl.settings.values import shown
@@ -166,5 +166,5 @@ def as_paths(given: Paths) -> list[str]:
 
 def list_runs(paths: Paths = "runs") -> Runs:
     """The runs at or under paths and globs, also those that are damaged."""
-    found = sorted(reading.directories(as_paths(paths)), key=str)
+    found = sorted(finding.directories(as_paths(paths)), key=str)
     return Runs(map(LoggedRun.from_directory, found))

@@ -24,6 +24,7 @@ from jaxrl.logging.terminal import Terminal
 from jaxrl.logging.wandb import Wandb, WandbOptions
 from jaxrl.parallel import mpi
 from jaxrl.runs import contents, directory, reading, spec, trees
+from jaxrl.runs.machine import machine
 from jaxrl.runs.reading import CONFIG, LOGGER, MODEL
 from jaxrl.runs.status import Attempt, Status
 from jaxrl.runs.user_config import plain_config
@@ -230,7 +231,7 @@ def _described(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
         "seed": seed,
         "num_procs": mpi.size(),
         "settings": settings,
-        "machine": directory.machine(),
+        "machine": machine(),
     }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxrl.errors import UserError
 from jaxrl.logging.columns import STEPS
-from jaxrl.runs import failures, reading, status
+from jaxrl.runs import failures, finding, reading, status
 from jaxrl.runs.reading import Record
 
 BROKEN = ("failed", "interrupted")
@@ -57,10 +57,10 @@ def overviews(patterns: Iterable[str]) -> list[Overview]:
 
 
 def _overviews(pattern: str) -> list[Overview]:
-    paths = failures.failed_to_start(reading.named(pattern))
+    paths = failures.failed_to_start(finding.named(pattern))
     failed = [_failed_to_start(path) for path in paths]
     try:
-        started = [overview(path) for path in reading.directories([pattern])]
+        started = [overview(path) for path in finding.directories([pattern])]
     except UserError:  # no run at all is a mistake only where none tried to start
         if not failed:
             raise

@@ -6,12 +6,10 @@ Free of JAX, so that commands which read runs start at once.
 import dataclasses
 import fcntl
 import functools
-import glob
 import json
 import math
 import os
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +34,6 @@ LOCK = ".lock"  # held by the process that writes the run
 LOGGER = "jaxrl.Logger"  # in `logged_by` of a config.yaml that it wrote
 LAST = 5  # epochs over which returns are averaged
 CODE = "algo_sha256"  # in config.yaml, of a user's algorithm
-KEPT = re.compile(r"\.kept-\d+$")  # ends the name of what was moved out of the way
 MANIFEST = "manifest.json"  # of a checkpoint, written last
 OWN_LOOP = {"exp_name": str, "seed": int}
 NEEDED = {"algo": str, "env": str, **OWN_LOOP, "max_ep_len": int}
@@ -272,52 +269,3 @@ def _missing(config: Any) -> list[str]:
         for name, kind in needed.items()
         if type(known.get(name)) is not kind or known[name] == ""
     ]
-
-
-def readable(paths: Iterable[Path]) -> tuple[list[Record], dict[Path, str]]:
-    """The runs in directories, and what is wrong with those that are damaged."""
-    runs, damages = [], {}
-    for path in paths:
-        try:
-            run = record(path)
-            _ = run.progress, run.state  # raise if their files are damaged
-            runs.append(run)
-        except UserError as error:
-            damages[path] = str(error)
-    return runs, damages
-
-
-def directories(patterns: Iterable[str]) -> list[Path]:
-    """Those of the runs at or under what paths and globs name, each once."""
-    found: dict[Path, Path] = {}
-    for pattern in patterns:
-        paths = named(pattern)
-        runs = [run for path in paths for run in _runs_under(path)]
-        if not paths:
-            raise UserError(
-                f"{pattern} does not exist; give directories of runs or globs"
-            )
-        if not runs:
-            raise UserError(f"there is no run in {pattern}: no config.yaml under it")
-        found |= {run.resolve(): run for run in runs}
-    return list(found.values())
-
-
-def named(pattern: str) -> list[Path]:
-    """What is at a path, or else what a glob finds."""
-    found = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern))
-    return list(map(Path, found))
-
-
-def _runs_under(path: Path) -> list[Path]:
-    """The directories with a config.yaml; what is inside of one is part of it.
-
-    What was moved out of a run's way is found only where it is named itself.
-    """
-    found = []
-    for directory, inner, names in os.walk(path):
-        inner[:] = sorted(name for name in inner if not KEPT.search(name))
-        if CONFIG in (*names, *inner):
-            found.append(Path(directory))
-            inner.clear()
-    return found

@@ -43,7 +43,9 @@ def load(
     limit = max_ep_len or run.setting("max_ep_len")
     arguments = run.setting("env_kwargs") or {}
     if not isinstance(arguments, dict) or not all(map(_is_text, arguments)):
-        raise UserError(f"{run.path} is damaged: its env_kwargs are no settings")
+        raise UserError(
+            f"{run.path} is damaged: env_kwargs in its config.yaml is not a mapping"
+        )
     source = run.config["env"] if env is None else env
     made, spec = environment(source, limit, arguments, drawing)
     if policy is None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxrl import __version__, files
 from jaxrl.errors import UserError
-from jaxrl.runs import failures, reading
+from jaxrl.runs import failures, finding, reading
 from jaxrl.runs.overview import glance
 from jaxrl.runs.reading import Record
 from jaxrl.show import page, plot, selection
@@ -58,8 +58,8 @@ def write(patterns: Sequence[str], output: Path, note: Callable[[str], None]) ->
 
 def collect_runs(patterns: Sequence[str]) -> ReportRuns:
     """The runs at or under what paths and globs name."""
-    directories = reading.directories(patterns)
-    runs, damages = reading.readable(directories)
+    directories = finding.directories(patterns)
+    runs, damages = finding.readable(directories)
     damaged = [FailedRun(path, "damaged", why) for path, why in damages.items()]
     if not runs:
         raise UserError(damaged[0].cause)

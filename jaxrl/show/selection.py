@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from jaxrl.errors import UserError, suggestion
-from jaxrl.runs import reading
+from jaxrl.runs import finding, reading
 from jaxrl.runs.reading import Record
 
 
@@ -16,8 +16,8 @@ def find_runs(
 
     One excluded by name is not even read.
     """
-    found = reading.directories(patterns)
-    runs, damages = reading.readable(
+    found = finding.directories(patterns)
+    runs, damages = finding.readable(
         path
         for path in found
         if not any(_name_matches(path, pattern) for pattern in exclude)

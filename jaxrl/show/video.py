@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxrl import envs, files
 from jaxrl.errors import UserError
-from jaxrl.evaluation import Act, EpisodeStep, play
+from jaxrl.evaluation import Act, EpisodeStep, check_policy, play
 from jaxrl.runs import reading, status
 from jaxrl.show import agent
 from jaxrl.show.mp4 import Mp4Writer
@@ -118,13 +118,9 @@ def record_video(path: Path, act: Act, env: Any, episodes: int, seed: int) -> in
 
 def record(policy: Act, env: Any, path: Path, episodes: int, seed: int) -> None:
     """Records a policy in an environment, or in the one with this id."""
-    if not callable(policy):
-        raise UserError(
-            f"policy is {policy!r:.80}, but must be a function of an observation that "
-            "gives an action, as jaxrl.load returns it"
-        )
+    check_policy(policy, seed)
     if type(episodes) is not int or episodes < 1:
-        raise UserError(f"n_episodes is {episodes!r}, but must be 1 or more")
+        raise UserError(f"n_episodes is {episodes!r}, but must be a whole number >= 1")
     drawn, is_ours = _drawable(env)
 
     def act(obs: np.ndarray) -> Any:

@@ -28,6 +28,7 @@ from jaxrl.runs.spec import Run
 from jaxrl.training import fused
 from jaxrl.training.buffers import pack, unpack
 from jaxrl.training.fused import Carry
+from jaxrl.training.jax_episodes import evaluate
 from jaxrl.training.progress import Progress
 from jaxrl.training.share import Share
 from jaxrl.training.user_code import UserCode
@@ -65,7 +66,7 @@ class JaxSetup:
         self._error: Exception | None = None
         tests = self.run.data.num_test_episodes
         self._evaluate = jax.jit(
-            lambda state, key: fused.evaluate(state, self.program, tests, key)
+            lambda state, key: evaluate(state, self.program, tests, key)
         )
 
     @property

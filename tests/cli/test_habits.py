@@ -56,7 +56,9 @@ def translated(line):
         ),
         ("eval d -l 0 -nr", "d"),
         ("video d -i last -n 2", "d --model last --episodes 2"),
-        ("train ppo env=A gamma=0.98 --seed 3", "ppo --seed 3 --env=A --gamma=0.98"),
+        ("train ppo env=A gamma=0.98 --seed 3", "ppo --env=A --gamma=0.98 --seed 3"),
+        ("train ppo gamma=0.9 --gamma 0.8", "ppo --gamma=0.9 --gamma 0.8"),
+        ("train env=A ppo --seed 3", "ppo --seed 3 --env=A"),
         (
             "train algorithm.name=ppo env.id=A algorithm.params.gamma=0.9",
             "ppo --env=A --gamma=0.9",
@@ -114,6 +116,11 @@ def test_what_has_no_counterpart_is_answered(line, word, capsys, tmp_path):
             "jaxrl grid sac --env Hopper-v4 --lr 1e-3 1e-4 --env_kwargs '{a: 1, b: 2}'",
         ),
         (
+            "train ppo,trpo --env A --gamma 0.9,0.8 seed=3",
+            "jaxrl grid ppo trpo --env A --gamma 0.9 0.8 --seed 3",
+        ),
+        ("train --algo ppo,trpo --env A", "jaxrl grid ppo trpo --env A"),
+        (
             "train ppo --env A --hidden [64,64],[32,32]",
             "jaxrl grid ppo --env A --hidden '[64,64]' '[32,32]'",
         ),
@@ -133,6 +140,13 @@ def test_a_list_in_a_file_is_answered_with_a_grid(tmp_path, capsys):
     assert main(["train", "--config", str(file)]) == 2
     expected = "jaxrl grid ppo --env CartPole-v1 --seed 0 1 --hidden 64,64"
     assert expected in capsys.readouterr().err
+
+
+def test_a_list_of_algorithms_in_a_file_is_answered_with_a_grid(tmp_path, capsys):
+    file = tmp_path / "c.yaml"
+    file.write_text("algorithm: {name: [ppo, trpo]}\nenv: CartPole-v1\n")
+    assert main(["train", "--config", str(file)]) == 2
+    assert "jaxrl grid ppo trpo --env CartPole-v1" in capsys.readouterr().err
 
 
 def test_the_grid_that_an_answer_names_is_right(capsys):

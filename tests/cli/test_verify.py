@@ -165,6 +165,18 @@ def test_what_cannot_be_verified_has_an_exit_code_of_its_own(run, tmp_path, caps
     assert "no finished epoch" in printed
 
 
+def test_an_environment_that_only_a_program_has_cannot_be_verified(tmp_path, capsys):
+    import gymnasium as gym
+
+    settings = {"out": str(tmp_path), "exp_name": "own", "hidden": (8,), "epochs": 1}
+    settings |= {"steps_per_epoch": 64, "screen": False}
+    run = jaxrl.train("ppo", lambda: gym.make("CartPole-v1"), **settings).directory
+    code, printed = verify(capsys, run)
+    assert code == 2
+    assert "from Python" in printed
+    assert "imported" not in printed
+
+
 def test_a_log_of_another_program_cannot_be_verified(tmp_path, capsys):
     with jaxrl.Logger(tmp_path / "mine", config={"lr": 1}, screen=False) as log:
         log.store(EpRet=[1.0])

@@ -1,5 +1,6 @@
 """Grids over a user's own function."""
 
+import functools
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from small_grids import QUIET, TESTS, surroundings, wait_for  # noqa: F401
 
 from jaxrl import Grid
 from jaxrl.errors import UserError
-from jaxrl.runs import reading, status
+from jaxrl.runs import finding, reading, status
 
 
 @pytest.fixture
@@ -77,9 +78,9 @@ def test_what_was_moved_aside_is_no_run_of_the_grid(tmp_path):
     for name in "g_s0", "g_s0.kept-1":
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.yaml").touch()
-    assert reading.directories([str(tmp_path)]) == [tmp_path / "g_s0"]
+    assert finding.directories([str(tmp_path)]) == [tmp_path / "g_s0"]
     kept = tmp_path / "g_s0.kept-1"
-    assert reading.directories([str(kept)]) == [kept]
+    assert finding.directories([str(kept)]) == [kept]
 
 
 def test_other_settings_in_the_same_directory_are_refused(tmp_path):
@@ -108,9 +109,12 @@ def test_functions_that_no_process_can_find_are_refused(grid, tmp_path):
             pass
 
     grid.add("lr", [0.1])
-    for fn in (lambda directory, lr: None, local, Holder().method, 3, "nothing"):
+    partial = functools.partial(own_functions.takes_lr, lr=1)
+    for fn in (lambda directory, lr: None, local, Holder().method, partial, 3, "no"):
         with pytest.raises(UserError, match="function"):
             grid.run(fn, **QUIET)
+    with pytest.raises(UserError, match="partial"):  # it names what it is about
+        grid.run(partial, **QUIET)
     assert not (tmp_path / "runs").exists()
 
 
@@ -171,6 +175,29 @@ def test_a_script_without_a_guard_does_not_start_its_grid_again(tmp_path):
     assert code == 0, printed
     assert "__main__" in printed
     assert "1 failed" in printed
+
+
+@pytest.mark.parametrize("fn", [own_functions.later, own_functions.yields])
+def test_functions_whose_call_runs_nothing_are_refused(fn, grid, tmp_path):
+    with pytest.raises(UserError, match="plain function"):
+        grid.add("lr", [1]).run(fn, **QUIET)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_function_under_the_guard_of_its_script_is_refused(tmp_path):
+    body = """
+        import jaxrl
+
+        if __name__ == "__main__":
+            def call(directory, lr):
+                pass
+
+            jaxrl.Grid("g").add("lr", [1]).run(call)
+    """
+    code, printed = script(tmp_path, body)
+    assert code
+    assert "call is under" in printed
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_name_stands_for_a_function(grid):
@@ -247,4 +274,4 @@ def test_a_log_inside_of_a_call_is_read_and_does_not_decide_how_it_ended(tmp_pat
     ]
     assert [record.state for record in records] == ["finished", "finished", "failed"]
     assert [len(record.progress["AverageEpRet"]) for record in records] == [2, 2, 2]
-    assert len(reading.directories([str(tmp_path / "runs/g")])) == 2
+    assert len(finding.directories([str(tmp_path / "runs/g")])) == 2

@@ -25,6 +25,7 @@ from small_runs import table
 
 from jaxrl.errors import UserError
 from jaxrl.experiments import job as job_module
+from jaxrl.experiments import runner
 from jaxrl.experiments.job import Job
 from jaxrl.experiments.live_table import Line, LiveTable
 from jaxrl.runs import reading, status
@@ -116,6 +117,13 @@ def test_the_time_left_is_that_of_the_runs_that_are_left(capsys):
     assert LiveTable("g", lines, 6).time_left(lines) == pytest.approx(7 + 4 * 60)
     fresh = [Line("a", "running", 100), Line("b", "waiting", 100)]
     assert LiveTable("g", fresh, 2).time_left(fresh) == math.inf
+
+
+def test_numbers_of_numpy_are_options_of_a_grid():
+    given = {"jobs": np.int64(2), "retries": np.int8(1), "time_limit": np.float32(5)}
+    options = runner.Options(**given)
+    assert (options.jobs, options.retries, options.time_limit) == (2, 1, 5.0)
+    assert type(options.jobs) is int
 
 
 @pytest.mark.parametrize(

@@ -417,6 +417,7 @@ def test_a_directory_that_no_run_made_is_not_removed(tmp_path, capsys):
         overwriting(tmp_path)
     assert (place / "notes.txt").read_text() == "years of work"
     assert (place / "config.yaml").read_text() == "colour: blue"
+    assert {file.name for file in place.iterdir()} == {"notes.txt", "config.yaml"}
 
 
 def test_what_a_user_put_into_a_run_is_moved_aside(tmp_path, capsys):

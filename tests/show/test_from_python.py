@@ -122,6 +122,10 @@ def test_options_of_plot_are_refused_in_a_sentence(runs, options, word):
         jaxrl.plot(runs, **options)
 
 
+def test_numbers_of_numpy_are_options_of_plot(runs):
+    assert jaxrl.plot(runs, smooth=np.int64(2)).axes
+
+
 def test_report_writes_a_page_and_returns_its_path(runs):
     assert jaxrl.report([runs / "a", runs / "b"], runs / "a.html") == runs / "a.html"
     assert "no luck" in (runs / "a.html").read_text()
@@ -149,7 +153,9 @@ def test_the_policy_of_a_run_is_recorded_in_its_environment(tmp_path):
 
 
 def test_any_function_is_recorded_in_any_environment(tmp_path):
-    path = jaxrl.record_video(lambda obs: 1, "CartPole-v1", tmp_path / "a.gif")
+    numbers = {"n_episodes": np.int64(1), "seed": np.int64(2)}
+    go, path = lambda obs: 1, tmp_path / "a.gif"
+    jaxrl.record_video(go, "CartPole-v1", path, **numbers)
     assert frames(path) > 3
     env = gymnasium.make("Pendulum-v1", render_mode="rgb_array", max_episode_steps=10)
     act = lambda obs: jnp.zeros(1)  # noqa: E731
@@ -167,6 +173,7 @@ def test_any_function_is_recorded_in_any_environment(tmp_path):
         ({"video_path": None}, "video_path"),
         ({"video_path": "/none/a.mp4"}, "directory"),
         ({"n_episodes": 0}, "n_episodes"),
+        ({"seed": "x"}, "seed"),
         ({"env": "own_envs:Count-v0"}, "draw"),
     ],
 )

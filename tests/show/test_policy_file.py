@@ -77,6 +77,23 @@ def test_a_policy_file_explores_as_in_training(algo, key, tmp_path):
     assert actions.std(axis=0).min() > 0.01
 
 
+class SmallestDraws(np.random.Generator):
+    """An exponential variable in float32 is sometimes exactly 0."""
+
+    def standard_exponential(self, size=None, dtype=np.float64, *_, **__):
+        draws = np.ones(size, dtype)
+        draws[..., 1] = 0
+        return draws
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_draw_of_zero_takes_its_action_without_a_warning(key, tmp_path):
+    spec = EnvSpec(4, Discrete(3))
+    policy = saved(trained(ppo, spec, key), spec, tmp_path / "policy.npz")
+    actions = policy(observations(spec, key), SmallestDraws(np.random.PCG64(0)))
+    assert set(actions) == {1}
+
+
 def test_every_activation_setting_has_a_numpy_function():
     assert set(ACTIVATIONS) == set(typing.get_args(Activation))
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+import gymnasium
 import numpy as np
 import pytest
 import yaml
@@ -374,6 +375,22 @@ def test_a_run_is_loaded_in_python(trained):
     assert std > 0
     assert jaxrl.evaluate_policy(policy, env, 5) == (mean, std)
     assert jaxrl.evaluate_policy(lambda obs: 1, env, 20)[0] < 12  # falls at once
+    assert jaxrl.evaluate_policy(policy, env, np.int64(5), np.int64(0)) == (mean, std)
+
+
+@pytest.mark.parametrize(
+    ("changed", "word"),
+    [
+        *(({"num_test_episodes": odd}, "num_test_episodes") for odd in (0, 2.5, "2")),
+        ({"policy": "runs/a/a_s0"}, "policy"),
+        ({"env": "CartPole-v1"}, "env"),
+        ({"seed": "x"}, "seed"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused_in_a_sentence(changed, word):
+    given = {"policy": lambda obs: 1, "env": gymnasium.make("CartPole-v1")} | changed
+    with pytest.raises(UserError, match=word):
+        jaxrl.evaluate_policy(**given)
 
 
 def test_the_environment_is_the_runs_own(trained):

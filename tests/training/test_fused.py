@@ -8,7 +8,7 @@ from support import small_config
 
 from jaxrl.algos import ppo, sac, vpg
 from jaxrl.envs.jax import PROBES, Probe, Step
-from jaxrl.training import fused
+from jaxrl.training import fused, jax_episodes
 from jaxrl.types import OffPolicy, OnPolicy
 
 SHORT = OnPolicy(steps_per_epoch=32, num_envs=4, epochs=3)
@@ -124,7 +124,7 @@ def test_the_cut_of_an_epoch_into_calls_changes_no_bit(algo):
 def test_greedy_episodes_end_at_the_end_of_each():
     program = fused.make_program(vpg, PROBES["delayed"], SHORT)
     state = vpg.init(jax.random.key(0), program.env.spec, small_config(vpg))
-    played = fused.evaluate(state, program, 5, jax.random.key(1))
+    played = jax_episodes.evaluate(state, program, 5, jax.random.key(1))
     # two steps each; the reward is the observation, 0 and then 1
     assert [float(x) for x in played["TestEpLen"]] == [5, 2, 0, 2, 2]
     assert [float(x) for x in played["TestEpRet"]] == [5, 1, 0, 1, 1]

@@ -464,3 +464,9 @@ def test_a_gradient_that_is_not_finite_stops_the_run_at_once(
     jax.clear_caches()
     (path,) = tmp_path.glob("*/*")
     assert table(path) == []
+
+
+@pytest.mark.parametrize("odd", ["4096", 0, 2.5, True])
+def test_a_total_that_is_no_whole_number_is_refused(tmp_path, odd):
+    with pytest.raises(ValueError, match="steps"):
+        jaxrl.resume(tmp_path, odd)

@@ -1,0 +1,1 @@
+"""The functions that `import jaxrl` offers."""
