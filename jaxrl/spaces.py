@@ -184,7 +184,7 @@ class EnvSpec:
     image: Image | None = None
     """What a flat observation is an image of, if it is one."""
     image_part: bool = False
-    """Whether an image is only a part of the observation, as in a Dict."""
+    """Whether an image is only a part of the observation, as in a Dict or a stack."""
 
     def __post_init__(self) -> None:
         is_int = isinstance(self.obs_size, int | np.integer)

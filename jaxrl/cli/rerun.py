@@ -32,4 +32,4 @@ def main(arguments: list[str]) -> int:
     for note in directory.notes_on_wandb(text, "wandb" in changes):
         if ranks.prints():
             stdout.say(f"note: {note}")
-    return running.report(train.train(run), run.env, run.wandb)
+    return running.report(train.train(run), run.env, run.networks, run.wandb)

@@ -18,4 +18,9 @@ def main(arguments: list[str]) -> int:
     result = train.resume(
         record.path, given.steps, wandb=given.wandb, changed_code=given.changed_code
     )
-    return running.report(result, record.config["env"], given.wandb)
+    return running.report(
+        result,
+        record.config["env"],
+        str(record.config.get("networks", "")),
+        given.wandb,
+    )

@@ -70,10 +70,10 @@ def cache_compilations() -> None:
     compilations.keep()
 
 
-def report(result: "Result", env: str, wandb: bool) -> int:
+def report(result: "Result", env: str, networks: str, wandb: bool) -> int:
     """Prints where the run is and what to do with it; the exit code."""
     path = shlex.quote(str(result.directory))
-    here = _import_path(env)
+    here = _import_path(env) or _import_path(networks)
     again = f"  {here}jaxrl resume {path}{' --wandb' if wandb else ''}"
     if result.stopped_by:
         outcome.record(Status.from_signal(result.stopped_by))
@@ -92,13 +92,13 @@ def report(result: "Result", env: str, wandb: bool) -> int:
     return 0
 
 
-def _import_path(env: str) -> str:
-    """What a command needs before it to import an environment from this directory.
+def _import_path(name: str) -> str:
+    """What a command needs before it to import `module:callable` from this directory.
 
     `train` imports it because its flag names it. Later commands read the name in a
     file, which may be a stranger's.
     """
-    module = env.rpartition(":")[0].partition(".")[0]
+    module = name.rpartition(":")[0].partition(".")[0]
     if not module or not (Path(f"{module}.py").exists() or Path(module).is_dir()):
         return ""
     given = os.environ.get("PYTHONPATH", "")

@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
     running.cache_compilations()
     from jaxrl.training import train  # after the settings proved right: it is slow
 
-    return running.report(train.train(run), run.env, run.wandb)
+    return running.report(train.train(run), run.env, run.networks, run.wandb)
 
 
 def _refuse_algorithms(words: list[str], in_file: Any, file: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 import gymnasium as gym
 import numpy as np
@@ -11,8 +11,9 @@ from gymnasium import spaces
 
 from jaxrl.spaces import Box, Discrete, EnvSpec, Image, MultiBinary, MultiDiscrete
 
-# A real-valued Box of three dimensions is an image from this height and width on.
-SMALLEST_REAL_IMAGE = 8
+# A Box of three dimensions that is real-valued, or of two, is an image from this height
+# and width on.
+SMALLEST_IMAGE = 8
 
 
 def spec_of(env: gym.Env | gym.vector.VectorEnv) -> EnvSpec:
@@ -52,7 +53,13 @@ def _flat_size(space: gym.Space) -> int:
 
 
 def _image(space: gym.Space) -> Image | None:
-    """Of a Box [H, W, C] or [C, H, W]: of uint8, or real from 0 to 1 or 255."""
+    """Of a Box [H, W, C] or [C, H, W]: of uint8, or real from 0 to 1 or 255.
+
+    Or of a grey image [H, W] of uint8 up to 255, as GrayscaleObservation makes it.
+    """
+    if _is_grey(space):
+        height, width = space.shape
+        return Image((height, width, 1))
     if not isinstance(space, spaces.Box) or len(space.shape) != 3:
         return None
     # The channels are the first side if that is the smallest, as in a stack of frames.
@@ -61,17 +68,29 @@ def _image(space: gym.Space) -> Image | None:
         return Image(space.shape, channels_first)
     high = float(space.high.max())
     sides = space.shape[1:] if channels_first else space.shape[:2]
-    real = np.issubdtype(space.dtype, np.floating) and min(sides) >= SMALLEST_REAL_IMAGE
+    real = np.issubdtype(space.dtype, np.floating) and min(sides) >= SMALLEST_IMAGE
     if real and high in (1.0, 255.0) and float(space.low.min()) == 0:
         return Image(space.shape, channels_first, high, "float32")
     return None
 
 
+def _is_grey(space: gym.Space) -> TypeGuard[spaces.Box]:
+    if not isinstance(space, spaces.Box) or len(space.shape) != 2:
+        return False
+    large = min(space.shape) >= SMALLEST_IMAGE
+    return large and space.dtype == np.uint8 and int(space.high.max()) == 255
+
+
 def _holds_image(space: gym.Space) -> bool:
+    """Whether an image is a part of it; so are the images of a stack [N, H, W, C]."""
     if isinstance(space, spaces.Dict):
         return any(map(_holds_image, space.spaces.values()))
     if isinstance(space, spaces.Tuple):
         return any(map(_holds_image, space.spaces))
+    if isinstance(space, spaces.Box) and len(space.shape) == 4:
+        dtype: Any = space.dtype
+        one = spaces.Box(space.low[0], space.high[0], dtype=dtype)
+        return _image(one) is not None
     return _image(space) is not None
 
 

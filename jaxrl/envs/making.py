@@ -114,8 +114,19 @@ def _by_name(env_id: str, env_kwargs: Mapping[str, Any]) -> gym.Env:
     except (gym.error.Error, ImportError) as error:
         if sentence := misspelt(env_id):
             raise ValueError(sentence) from None
-        reason = _newer_version(name) or " ".join(str(error).split()).rstrip(".")
+        reason = _newer_version(name) or _not_in(module, name)
+        reason = reason or " ".join(str(error).split()).rstrip(".")
         raise ValueError(f"cannot make {env_id!r}: {reason}") from None
+
+
+def _not_in(module: str, name: str) -> str:
+    """That the module has nothing of the name, which is no id either."""
+    if not module or hasattr(sys.modules.get(module), name):
+        return ""
+    return (
+        f"{module} has no function or class {name!r} and registers no environment of "
+        "that name"
+    )
 
 
 def _imported(module: str) -> Any:

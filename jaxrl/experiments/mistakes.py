@@ -32,13 +32,16 @@ class Mistakes:
         return self._lines.get(place, 0) if place else 0
 
     def raise_any(self, where: str) -> None:
-        """Raises with all of them, a line each, if there are any."""
+        """Raises with all of them, a line each, if there are any.
+
+        `where` is the file; "" if they are in the command.
+        """
         lines = [
             f"line {line}: {sentence}" if line else sentence
             for line, sentence in sorted(self._found)
         ]
         if len(lines) == 1:
-            raise UserError(f"{where}: {lines[0]}")
+            raise UserError(f"{where}: {lines[0]}" if where else lines[0])
         if lines:
             head = f"{where} has {len(lines)} mistakes, and nothing was started:"
             raise UserError("\n  ".join([head, *lines]))

@@ -53,7 +53,10 @@ class EpochLogger:
         {"eval": {"return": 1}} is the metric eval/return.
         """
         if not isinstance(values, Mapping):
-            raise TypeError(f"on_epoch returns metrics by name or None, got {values!r}")
+            raise TypeError(
+                "on_epoch returns metrics by name, jaxrl.STOP to end the run, or None, "
+                f"got {values!r}"
+            )
         for name, value in _flat(values):
             if fault := fault_in_name(name):
                 raise ValueError(fault)

@@ -97,16 +97,17 @@ def _trunk(spec: EnvSpec, cfg: EncoderSettings, size: int, scale: float) -> nn.M
     """An MLP, or the encoder of images and one layer, with `size` outputs."""
     if spec.image_part and cfg.encoder == "auto":
         raise ValueError(
-            "an image is a part of the observations, for which there is no encoder; "
-            "wrap the environment to observe only the image, or set --encoder mlp to "
-            "flatten all of it"
+            "an image is a part of the observations (of a Dict, a Tuple or a stack of "
+            "colour images), for which there is no encoder; wrap the environment to "
+            "observe one image [H, W, C] or [C, H, W], or set --encoder mlp to flatten "
+            "all of it"
         )
     if cfg.encoder == "mlp" or (cfg.encoder == "auto" and not spec.image):
         return MLP((*cfg.hidden, size), cfg.activation, cfg.initializer, scale)
     if not spec.image:
         raise ValueError(
             f"encoder is nature_cnn, but the {spec.obs_size} observations are not an "
-            "image [H, W, C] or [C, H, W] of uint8; set --encoder mlp"
+            "image [H, W, C], [C, H, W] or [H, W] of uint8; set --encoder mlp"
         )
     return NatureCNN(spec.image, size, cfg.initializer, scale)
 

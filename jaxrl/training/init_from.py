@@ -9,6 +9,7 @@ was taken with a SHA-256, so that the run is repeated only from the same paramet
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,6 +47,8 @@ class Source(NamedTuple):
     policy: Policy | None = None
     obs_batches: int = 1
     """Batches that the policy's observation normaliser has seen."""
+    actions: str = ""
+    """The action space there, if it is known."""
     notes: tuple[str, ...] = ()
 
 
@@ -120,7 +123,9 @@ def _from_checkpoint(run: Path, saved: Saved) -> Source:
     if not all(isinstance(value, np.ndarray) for value in values):
         raise UserError(f"{path} holds no state of an algorithm")
     step, settings = saved.content["env_steps"], directory.settings_in(saved.config)
-    return Source(path, step, settings, state=state)
+    spaces = saved.content.get("spaces")
+    actions = str(spaces.get("actions", "")) if isinstance(spaces, dict) else ""
+    return Source(path, step, settings, state=state, actions=actions)
 
 
 def _from_model(path: Path, optimizer: bool, inside: Path) -> Source:
@@ -147,6 +152,7 @@ def _from_model(path: Path, optimizer: bool, inside: Path) -> Source:
         directory.settings_in(text),
         policy=policy,
         obs_batches=min(max(batches, 1), 2**30),
+        actions=str(policy.action or ""),
         notes=(note,),
     )
 
@@ -166,7 +172,8 @@ def _taken(setup: AnySetup, source: Source, leaves: Leaves) -> Leaves:
         made = setup.init_state()
         found = policy_leaves(made, leaves, source.policy, source.obs_batches)
         wanted = {name: leaves[name] for name in found if name in leaves}
-    faults = list(_faults(wanted, found))
+    faults = [*_other_actions(source.actions, str(setup.spec.action))]
+    faults += _faults(wanted, found)
     here = directory.settings_in(directory.config_yaml(directory.settings(run)))
     named = [{k: x[k] for k in NAMED if k in x} for x in (source.settings, here)]
     changed = differences(*named) if named[0] else []
@@ -177,6 +184,14 @@ def _taken(setup: AnySetup, source: Source, leaves: Leaves) -> Leaves:
             "networks and spaces"
         )
     return found
+
+
+def _other_actions(there: str, here: str) -> Iterable[str]:
+    """A difference that shapes may not show: two and three choices, or five."""
+    # Bounds and the first number of a choice do not change what the networks mean.
+    one, two = (re.split(r"(?:, )?\b(?:start|low)=", x)[0] for x in (there, here))
+    if there and one != two:
+        yield f"the action space is {there} there and {here} here"
 
 
 def _parameters(names: Iterable[str], optimizer: bool) -> list[str]:

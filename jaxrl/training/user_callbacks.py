@@ -87,7 +87,9 @@ class Callbacks:
             for name, callback in self._named():
                 if hasattr(callback, method):
                     with _naming(f"{name}.{method}"):
-                        getattr(callback, method)(context)
+                        returned = getattr(callback, method)(context)
+                        if method == "on_start" and isinstance(returned, Stop):
+                            raise ValueError("only on_epoch can return jaxrl.STOP")
 
     # State
 

@@ -239,6 +239,12 @@ def test_a_missing_file_and_other_kinds_of_values_are_refused(tmp_path):
 # From Python
 
 
+def test_a_mistake_in_the_command_names_no_file_of_settings(tmp_path, capsys):
+    missing = tmp_path / "missing.py"
+    assert main(["train", str(missing), "--env", "Pendulum-v1"]) == 2
+    assert capsys.readouterr().err.startswith("jaxrl: there is no file")
+
+
 def test_a_module_trains_and_its_path_is_recorded(tmp_path):
     mine = imported(copy(tmp_path, name="mine_module.py"))
     result = train(tmp_path, mine, ENV, **small("sac"))

@@ -223,11 +223,25 @@ from gymnasium.envs.classic_control import CartPoleEnv
 gymnasium.register("Own-v0", lambda **given: CartPoleEnv(**given))
 """
 
+OWN_NETS = """
+import flax.linen as nn
+from jaxrl.maths.nets import CategoricalPolicy, Networks, Value
+def networks(spec):
+    return Networks(CategoricalPolicy(nn.Dense(2)), Value(nn.Dense(1)))
+"""
 
-def test_hints_after_a_run_in_an_environment_from_here_work_as_typed(tmp_path):
-    (tmp_path / "my_module.py").write_text(OWN_ENV)
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (OWN_ENV, "--env my_module:Own-v0"),
+        (OWN_NETS, "--env CartPole-v1 --networks my_module:networks"),
+    ],
+)
+def test_hints_after_a_run_with_a_module_from_here_work_as_typed(tmp_path, code, words):
+    (tmp_path / "my_module.py").write_text(code)
     jaxrl_here = f"{sys.executable} -P -m jaxrl "  # as the installed command
-    line = "train ppo --env my_module:Own-v0 --steps 64 --steps_per_epoch 64 --hidden 4"
+    line = f"train ppo {words} --steps 64 --steps_per_epoch 64 --hidden 4"
 
     def typed(line):
         options = {"capture_output": True, "text": True, "cwd": tmp_path}

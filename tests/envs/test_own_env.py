@@ -166,6 +166,9 @@ def test_an_observation_without_a_fixed_size_is_refused():
             gym.spaces.Box(0, 1, (10, 10, 1)),
             Image((10, 10, 1), high=1.0, dtype="float32"),
         ),
+        (gym.spaces.Box(0, 255, (84, 84), np.uint8), Image((84, 84, 1))),
+        (gym.spaces.Box(0, 9, (84, 84), np.uint8), None),  # a board
+        (gym.spaces.Box(0, 255, (3, 3), np.uint8), None),
         (gym.spaces.Box(0, 1, (2, 3, 4)), None),
         (gym.spaces.Box(-1, 1, (10, 10, 3)), None),
         (gym.spaces.Box(0, 255, (100,), np.uint8), None),
@@ -177,6 +180,20 @@ def test_images_are_recognised(space, image):
     assert envs.spec_of(env).image == image
     env.observation_space = gym.spaces.Dict({"a": space})
     assert envs.spec_of(env).image_part == (image is not None)
+
+
+def test_a_stack_of_colour_images_is_not_taken_for_a_vector():
+    env = gym.Env()
+    env.action_space = gym.spaces.Discrete(2)
+    env.observation_space = gym.spaces.Box(0, 255, (4, 84, 84, 3), np.uint8)
+    spec = envs.spec_of(env)
+    assert spec.image is None
+    assert spec.image_part
+
+
+def test_a_name_that_the_module_does_not_have_says_so():
+    with pytest.raises(ValueError, match="own_envs has no"):
+        envs.make("own_envs:nothing", 1, 0, 100)
 
 
 def test_an_image_stays_uint8_in_a_rollout():

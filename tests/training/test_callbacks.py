@@ -362,3 +362,12 @@ def test_rank_0_decides_when_to_stop(tmp_path):
     code, _, err = ended(start([sys.executable, str(program), str(tmp_path / "o")], 2))
     assert code == 0, err
     assert reading.record(run_of(tmp_path / "o")).state == "finished"
+
+
+def test_a_stop_that_would_be_ignored_fails_the_run(tmp_path):
+    class StopsAtStart:
+        def on_start(self, context):
+            return jaxrl.STOP("now")
+
+    with pytest.raises(CallbackFailed, match="only on_epoch"):
+        run(tmp_path, [StopsAtStart()])

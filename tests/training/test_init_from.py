@@ -2,7 +2,9 @@
 
 import shutil
 
+import gymnasium as gym
 import numpy as np
+import own_envs
 import pytest
 import yaml
 from launching import ended, run_of, start, train_words
@@ -149,6 +151,27 @@ def test_what_does_not_fit_is_named_and_nothing_is_written(
     with pytest.raises(ValueError, match="model" if model else said):
         run(tmp_path, algo, init_from=source, **changes)
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("model", ["", "models/last"])
+def test_action_spaces_of_the_same_size_are_told_apart(tmp_path, model):
+    def with_actions(actions):
+        env = own_envs.Mixed()
+        env.action_space = actions
+        return env
+
+    five = gym.spaces.MultiDiscrete([2, 3])
+    source = run(tmp_path / "source", env=with_actions(five)).directory / model
+    for other in [
+        gym.spaces.MultiDiscrete([3, 2]),
+        gym.spaces.Discrete(5),
+        gym.spaces.MultiBinary(5),
+    ]:
+        with pytest.raises(ValueError, match=r"categorical|MultiDiscrete"):
+            run(tmp_path / "out", init_from=source, env=with_actions(other))
+    assert not (tmp_path / "out").exists()
+    shifted = gym.spaces.MultiDiscrete([2, 3], start=[4, 5])
+    run(tmp_path / "out", init_from=source, env=with_actions(shifted))
 
 
 def test_an_init_from_that_is_no_run_is_refused(tmp_path):
