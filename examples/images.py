@@ -59,5 +59,5 @@ if __name__ == "__main__":
             print(f"{row['TotalEnvInteracts']:6.0f} steps   {row['AverageEpRet']:.2f}")
         policy, env = jaxrl.load(result.directory, env=Catch)
         print(policy)
-        mean, _ = jaxrl.evaluate_policy(policy, env, episodes=100)
+        mean, _ = jaxrl.evaluate_policy(policy, env, num_test_episodes=100)
         print(f"greedy return {mean:.2f}")

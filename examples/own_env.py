@@ -39,5 +39,5 @@ with tempfile.TemporaryDirectory() as out:
     print(f"{result.history[-1]['TotalEnvInteracts']:.0f} steps")
 
     policy, env = jaxrl.load(result.directory, env=make_env)
-    mean, std = jaxrl.evaluate_policy(policy, env, episodes=5)
+    mean, std = jaxrl.evaluate_policy(policy, env, num_test_episodes=5)
     print(f"return {mean:.1f} ± {std:.1f}")
