@@ -15,6 +15,7 @@ from jaxrl.processes.signals import SIGNALS
 Handler = Callable[[int, FrameType | None], Any]
 SWALLOWS = "_xla_gc_callback"  # JAX's; what is raised in it is printed and ignored
 RETRY_AFTER = 0.01  # seconds
+IMPORTLIB = "<frozen importlib._bootstrap>"  # the file of Python's import
 
 
 @contextlib.contextmanager
@@ -59,12 +60,23 @@ def exit_code(error: KeyboardInterrupt) -> int:
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
+    if _is_importing(frame):  # an exception would crash C++ that is being loaded
+        _leave(number, frame)
     if frame is not None and frame.f_code.co_name == SWALLOWS:
         threading.Timer(RETRY_AFTER, os.kill, (os.getpid(), number)).start()
     elif number == signal.SIGINT:
         raise KeyboardInterrupt
     else:
         raise Stopped(signal.Signals(number))
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Whether the code was called by an import."""
+    while frame is not None:
+        if frame.f_code.co_filename == IMPORTLIB:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

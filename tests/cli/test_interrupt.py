@@ -38,10 +38,12 @@ WORDS = {
 
 @pytest.fixture(autouse=True)
 def usual_handler():
-    """Which a shell takes away from what it runs in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Which a shell takes away from what it runs in the background, and nohup."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, usual[number]) for number in usual}
     yield
-    signal.signal(signal.SIGINT, before)
+    for number in before:
+        signal.signal(number, before[number])
 
 
 def _xla_gc_callback(swallowed):
@@ -67,6 +69,32 @@ def test_no_callback_of_jax_swallows_it():
 def test_while_a_command_is_imported_it_ends_the_process(number):
     words = [sys.executable, "-c", IMPORTING, str(int(number))]
     done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 128 + number
+    assert done.stdout == ""
+    assert done.stderr.count(WORDS[number]) == 1
+
+
+LAZY_IMPORT = """
+import os, signal, sys
+from jaxrl.cli import interrupt
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with interrupt.as_exception():
+    import stops_itself
+"""
+
+
+@pytest.mark.parametrize("number", WORDS)
+def test_in_a_later_import_nothing_is_raised_that_could_crash_it(number, tmp_path):
+    module = tmp_path / "stops_itself.py"
+    module.write_text(
+        f"import os\ntry:\n    os.kill(os.getpid(), {int(number)})\n"
+        "except BaseException:\n    print('it was raised')\n"
+    )
+    words = [sys.executable, "-c", LAZY_IMPORT]
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    variables = os.environ | {"PYTHONPATH": paths}
+    done = subprocess.run(words, capture_output=True, text=True, env=variables)
     assert done.returncode == 128 + number
     assert done.stdout == ""
     assert done.stderr.count(WORDS[number]) == 1
