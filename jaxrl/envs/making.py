@@ -53,7 +53,7 @@ def takes(env: GivenEnv, argument: str) -> bool:
     if not module or env.startswith(FROM_PYTHON):
         return True
     try:
-        factory = factory_in(_imported(module), name)
+        factory = factory_in(import_user_module(module), name)
         return factory is None or _accepts(factory, argument)
     except (ImportError, ValueError):
         return True  # which `make` explains
@@ -106,7 +106,7 @@ def _by_name(env_id: str, env_kwargs: Mapping[str, Any]) -> gym.Env:
         return jax_gym.make(env_id, env_kwargs)
     module, _, name = env_id.rpartition(":")
     try:
-        if module and (factory := factory_in(_imported(module), name)):
+        if module and (factory := factory_in(import_user_module(module), name)):
             return _call(factory, env_kwargs)
         return _gym_make(name, env_id, env_kwargs)
     except ModuleNotFoundError as error:
@@ -129,7 +129,7 @@ def _not_in(module: str, name: str) -> str:
     )
 
 
-def _imported(module: str) -> Any:
+def import_user_module(module: str) -> Any:
     if module.startswith("."):  # a path, which Python takes for a relative import
         raise ModuleNotFoundError(name=module)
     return importlib.import_module(module)
