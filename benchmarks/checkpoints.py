@@ -19,7 +19,7 @@ import records
 
 from jaxrl.runs import spec
 from jaxrl.runs.checkpoint_writer import CheckpointWriter
-from jaxrl.training import buffers, loop, setup, train
+from jaxrl.training import buffers, epoch, setup, train
 
 
 class Full(buffers.HostReplay):
@@ -58,7 +58,7 @@ def main() -> None:
     given = parser.parse_args()
     waited: list[float] = []
     written: list[float] = []
-    record_seconds(loop, "save_checkpoint", waited)
+    record_seconds(epoch, "save_checkpoint", waited)
     record_seconds(CheckpointWriter, "_write", written)
     setup.HostReplay = Full  # type: ignore[misc]
     with tempfile.TemporaryDirectory() as out:

@@ -58,12 +58,13 @@ MEMORY = """
 import json, resource, sys
 from jaxrl.runs import directory, spec
 from jaxrl.training import session, setup
+from jaxrl.training.user_callbacks import Callbacks
 run = spec.make(*sys.argv[1:3], json.loads(sys.argv[3]))
 path = directory.run_path(run)
 path.mkdir(parents=True)
 parts = setup.prepare(run)
 fill = lambda state, step: parts.buffer.rows[step:].fill(0)
-session.run(parts, path, screen=False, on_epoch=fill)
+session.run(parts, path, screen=False, callbacks=Callbacks(on_epoch=fill))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
 """
 
