@@ -7,6 +7,7 @@ import numpy as np
 import own_envs
 import pytest
 import yaml
+from fake_runs import read_runs
 from launching import ended, run_of, start, train_words
 from small_runs import Killed, assert_same, at_step, jaxrl_command, kill, small, table
 
@@ -266,7 +267,7 @@ def test_a_grid_has_sources_as_an_axis(tmp_path, trained, monkeypatch):
     for _ in range(2):
         done = jaxrl_command(*words)
         assert done.returncode == 0, done.stdout + done.stderr
-    runs = reading.find(["runs/g"])
+    runs = read_runs("runs/g")
     assert {one.config["init_from"] for one in runs} == {*map(str, sources)}
     assert [one.status.attempt for one in runs] == [1, 1]
 
