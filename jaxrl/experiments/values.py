@@ -72,9 +72,11 @@ def as_given(key: str, value: Any) -> Any:
 
 def is_one_value(key: str, given: list) -> bool:
     """Whether a list is a single value, as the widths in `hidden: [64, 64]`."""
-    is_tuple = typing.get_origin(hints().get(key)) is tuple
-    numbers = [isinstance(each, int | float) for each in given]
-    return is_tuple and bool(numbers) and all(numbers)
+    hint = hints().get(key)
+    if typing.get_origin(hint) is not tuple or not given:
+        return False
+    kinds = str if typing.get_args(hint)[0] is str else int | float
+    return all(isinstance(each, kinds) for each in given)
 
 
 def refuse_lists(algo: Any, env: Any, given: Mapping[str, Any]) -> None:

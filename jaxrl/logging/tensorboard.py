@@ -7,6 +7,7 @@ writer does so in a thread, which a full disk ends with a traceback.
 import contextlib
 import itertools
 import math
+import os
 import re
 import socket
 import struct
@@ -92,8 +93,13 @@ def _new_file(directory: Path, name: str) -> FileIO:
     for second in itertools.count(int(time.time())):
         with contextlib.suppress(FileExistsError):
             file = directory / f"events.out.tfevents.{second}.{name}"
-            return file.open("xb", buffering=0)
+            # A write that failed is cut off, and the next one follows what is left.
+            return open(file, "xb", buffering=0, opener=_appending)
     raise AssertionError
+
+
+def _appending(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_APPEND, 0o666)
 
 
 def _tag(name: str) -> str:
