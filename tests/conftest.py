@@ -7,9 +7,12 @@ os.environ["XLA_FLAGS"] = (
     "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0"
 )
 
+import signal
+
 import jax
 import pytest
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup takes away
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
