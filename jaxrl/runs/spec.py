@@ -61,6 +61,8 @@ class Run:
     """Number of checkpoints kept, the newest ones."""
     keep_models: Count = 20
     """Number of models kept by their step, evenly spread over the run."""
+    save_every: Count = 0
+    """Also keep the model of every Nth epoch by its step; 0 disables."""
     init_from: str = ""
     """Start with the parameters of this run, or of its models/NAME or checkpoints/N."""
     init_optimizer: bool = False
@@ -97,12 +99,14 @@ class Run:
     def keeps_model(self, epoch: int) -> bool:
         """Whether the model of this epoch stays, under its step.
 
-        `keep_models` of the epochs do, evenly spread, of which one is the last.
+        `keep_models` of the epochs do, evenly spread, of which one is the last, and
+        those of every `save_every` epochs.
         """
         epochs = -(-self.total_steps // self.data.steps_per_epoch)
         count = min(self.keep_models, epochs)
         kept, kept_before = (n * count // epochs for n in (epoch, epoch - 1))
-        return self.records_video(epoch) or kept > kept_before
+        saved = self.save_every > 0 and epoch % self.save_every == 0
+        return saved or self.records_video(epoch) or kept > kept_before
 
     def records_video(self, epoch: int) -> bool:
         """Whether a video of this epoch's policy is recorded."""

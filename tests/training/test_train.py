@@ -171,6 +171,13 @@ def test_models_are_kept_evenly_over_the_run(tmp_path, keep, steps):
     assert all(meta["step"] == step for step, meta in found.items())
 
 
+def test_save_every_keeps_the_model_of_every_nth_epoch(tmp_path):
+    settings = {"epochs": 5, "keep_models": 1, "save_every": 2}
+    path = train(tmp_path, "vpg", "CartPole-v1", **settings).directory
+    kept = [p.name for p in (path / "models").iterdir() if p.name.isdecimal()]
+    assert sorted(map(int, kept)) == [128, 256, 320]
+
+
 def test_metrics_of_on_epoch_are_logged(tmp_path):
     result = jaxrl.train(
         "ppo",
