@@ -9,6 +9,7 @@ was taken with a SHA-256, so that the run is repeated only from the same paramet
 import dataclasses
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -84,12 +85,13 @@ def apply(setup: AnySetup) -> tuple[AnySetup, list[str]]:
 
 def _find(run: Run) -> Source:
     """Where the run recorded it if that is still there, or else where it asks."""
-    recorded = Path(run.init_source.get("path", run.init_from))
-    path = (recorded if recorded.is_dir() else Path(run.init_from)).resolve()
-    if not path.is_dir():
+    recorded = str(run.init_source.get("path", run.init_from))
+    found = recorded if os.path.isdir(recorded) else run.init_from
+    if not os.path.isdir(found):  # False also for what cannot be a path
         raise UserError(
             f"init_from is {run.init_from!r}, but there is no such directory; {WHERE}"
         )
+    path = Path(found).resolve()
     if (path / CONFIG).is_file():
         return _from_run(path, run.init_optimizer)
     if path.parent.name == "checkpoints" and path.name.isdecimal():
