@@ -19,3 +19,10 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 @pytest.fixture
 def key() -> jax.Array:
     return jax.random.key(0)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def bounded_memory():
+    """Thousands of compiled programs in one process exhaust its memory mappings."""
+    yield
+    jax.clear_caches()
