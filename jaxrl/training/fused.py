@@ -23,6 +23,7 @@ from jaxrl.envs.jax_batch import EnvBatch
 from jaxrl.maths import summary
 from jaxrl.maths.replay import DeviceReplay
 from jaxrl.maths.summary import Summary
+from jaxrl.training.learner import all_finite
 from jaxrl.training.share import exact_ratio
 from jaxrl.types import (
     Algorithm,
@@ -186,7 +187,7 @@ def part(
     if isinstance(carry.buffer, Rollout):
         update = lambda carry: _update_on_policy(carry, program)  # noqa: E731
         carry = jax.lax.cond(last, update, lambda carry: carry, carry)
-    carry = carry._replace(finite=carry.finite & _all_finite(carry.state))
+    carry = carry._replace(finite=carry.finite & all_finite(carry.state))
     fresh = jax.tree.map(
         lambda new, old: jnp.where(last, new, old), _empty_row(carry.row), carry.row
     )
@@ -289,10 +290,3 @@ def _step(
 
 def _add(row: Row, more: Row) -> Row:
     return row | {name: summary.merge(row[name], x) for name, x in more.items()}
-
-
-def _all_finite(state: Any) -> jax.Array:
-    """Whether the state is, but for settings, which may be infinite."""
-    leaves = jax.tree.leaves(dataclasses.replace(state, config=None))
-    numbers = [x for x in leaves if jnp.issubdtype(x.dtype, jnp.floating)]
-    return jnp.stack([jnp.isfinite(x).all() for x in numbers]).all()

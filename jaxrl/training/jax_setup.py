@@ -25,7 +25,7 @@ from jaxrl.maths import user_networks
 from jaxrl.parallel.devices import Devices
 from jaxrl.runs import arrays
 from jaxrl.runs.spec import Run
-from jaxrl.training import fused
+from jaxrl.training import fused, snapshot
 from jaxrl.training.buffers import pack, unpack
 from jaxrl.training.fused import Carry
 from jaxrl.training.jax_episodes import evaluate
@@ -166,9 +166,7 @@ class JaxSetup:
         leaves = arrays.flatten(self.carry.state)
         rows = self.carry.buffer.rows
         leaves |= {f"the {name}": np.asarray(x) for name, x in rows._asdict().items()}
-        for name, value in leaves.items():
-            if not name.startswith(".config") and not np.isfinite(value).all():
-                raise FloatingPointError(f"{name} is not finite at step {step}")
+        snapshot.check_finite(leaves, step)
         raise FloatingPointError(
             f"a reward or observation is not finite at step {step}"
         )

@@ -43,12 +43,16 @@ def _with_finite_check(learn: Learn) -> Learn:
 
     def checked(state: Any, batch: Any, pmean: Pmean) -> tuple[Any, tuple]:
         state, metrics = learn(state, batch, pmean=pmean)
-        learned = jax.tree.leaves(dataclasses.replace(state, config=None))
-        numbers = [x for x in learned if jnp.issubdtype(x.dtype, jnp.floating)]
-        finite = jnp.stack([jnp.isfinite(x).all() for x in numbers]).all()
-        return state, (metrics, finite)
+        return state, (metrics, all_finite(state))
 
     return checked
+
+
+def all_finite(state: Any) -> jax.Array:
+    """Whether the state is, but for settings, which may be infinite."""
+    learned = jax.tree.leaves(dataclasses.replace(state, config=None))
+    numbers = [x for x in learned if jnp.issubdtype(x.dtype, jnp.floating)]
+    return jnp.stack([jnp.isfinite(x).all() for x in numbers]).all()
 
 
 class Learner:
