@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, UInt32
 
-from jaxrl.maths import prng
 from jaxrl.types import Transition
 
 GOLDEN = np.uint32(0x9E3779B9)  # 2³² over the golden ratio
@@ -20,7 +19,6 @@ def normal(
     key: Key[Array, ""], batch: Transition, size: int
 ) -> Float[Array, "batch size"]:
     """`size` standard normal draws for each transition of `batch` [B]."""
-    key = prng.unrolled(key)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, fingerprint(batch))
     return jax.vmap(lambda each: jax.random.normal(each, (size,)))(keys)
 

@@ -1,13 +1,18 @@
 """The bits of JAX's default generator, computed faster on a CPU.
 
 JAX's own threefry is a loop there, whose rounds cost more than their arithmetic when
-few numbers are drawn. This one is a single expression, which XLA fuses.
+few numbers are drawn. This one is a single expression, which XLA fuses. Only programs
+that ask for it have it: what is fused with the numbers may round otherwise.
 """
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.random import define_prng_impl
+
+from jaxrl.types import Tree
 
 Words = tuple[jax.Array, jax.Array]
 
@@ -38,7 +43,7 @@ def _count(shape: tuple[int, ...]) -> Words:
     return jnp.zeros_like(low), low
 
 
-def _seed(seed: jax.Array) -> jax.Array:
+def _seed(seed: jax.Array | int) -> jax.Array:
     word = jnp.asarray(seed).astype(np.uint32)
     return jnp.stack([jnp.zeros_like(word), word])
 
@@ -54,7 +59,7 @@ def _random_bits(key: jax.Array, width: int, shape: tuple[int, ...]) -> jax.Arra
     return (high ^ low).astype(f"uint{width}")
 
 
-def _fold_in(key: jax.Array, data: jax.Array) -> jax.Array:
+def _fold_in(key: jax.Array, data: jax.Array | int) -> jax.Array:
     seed = _seed(data)
     return jnp.stack(threefry(key, (seed[0], seed[1])))
 
@@ -70,14 +75,26 @@ UNROLLED = define_prng_impl(
 )
 
 
-def unrolled(key: jax.Array) -> jax.Array:
-    """A key of the default generator, from which the same numbers follow."""
-    if jax.random.key_impl(key) != "threefry2x32" or jax.default_backend() != "cpu":
-        return key
-    return jax.random.wrap_key_data(jax.random.key_data(key), impl=UNROLLED)
+def unrolled(tree: Tree) -> Tree:
+    """Its keys of the default generator, as ones from which the same numbers follow."""
+    if jax.default_backend() != "cpu":
+        return tree
+    return jax.tree.map(lambda x: _with(x, UNROLLED) if _is_default(x) else x, tree)
 
 
-def like(key: jax.Array, other: jax.Array) -> jax.Array:
-    """The key as one of the other's generator, which makes the same numbers."""
-    data = jax.random.key_data(key)
-    return jax.random.wrap_key_data(data, impl=jax.random.key_impl(other))
+def like(tree: Tree, other: Tree) -> Tree:
+    """Its keys as ones of the other's generators, which make the same numbers."""
+
+    def convert(x: Any, old: Any) -> Any:
+        return _with(x, jax.random.key_impl(old)) if _is_default(old) else x
+
+    return jax.tree.map(convert, tree, other)
+
+
+def _is_default(x: Any) -> bool:
+    is_key = jax.dtypes.issubdtype(getattr(x, "dtype", None), jax.dtypes.prng_key)
+    return bool(is_key) and jax.random.key_impl(x) == "threefry2x32"
+
+
+def _with(key: jax.Array, generator: Any) -> jax.Array:
+    return jax.random.wrap_key_data(jax.random.key_data(key), impl=generator)

@@ -192,7 +192,8 @@ def _split(carry: Carry) -> tuple[Carry, jax.Array, jax.Array]:
 
 def _update(state: Any, batch: Transition, program: Program) -> tuple[Any, Metrics]:
     with dense.fast_gradients():
-        return program.algo.update(state, batch, program.pmean)
+        after, metrics = program.algo.update(prng.unrolled(state), batch, program.pmean)
+    return prng.like(after, state), metrics
 
 
 def _collect_and_update(carry: Carry, program: Program) -> Carry:
