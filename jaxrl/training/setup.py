@@ -15,7 +15,7 @@ from jaxrl.logging.columns import RESERVED, columns
 from jaxrl.logging.wandb import Wandb
 from jaxrl.maths import user_networks
 from jaxrl.parallel import mpi
-from jaxrl.parallel.devices import Devices
+from jaxrl.parallel.devices import Devices, set_up
 from jaxrl.runs.spec import Run
 from jaxrl.training.acting import Actor
 from jaxrl.training.buffers import HostReplay, Rollout
@@ -137,6 +137,7 @@ def prepare(
 
     Runs that are trained together in one program have a `shared` engine.
     """
+    set_up(run.devices)  # before a JAX environment starts JAX
     try:
         given = run.env if user.env is None else user.env
         jax_env = jax_finding.find(given, run.env_kwargs)
