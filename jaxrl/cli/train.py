@@ -57,14 +57,6 @@ def main(arguments: list[str]) -> int:
     return running.report(train.train(run), run.env, run.networks, run.wandb)
 
 
-def _refuse_algorithms(words: list[str], in_file: Any, file: dict[str, Any]) -> None:
-    """Answers several algorithms with the grid that runs them."""
-    algos = flags.first_word(words) or in_file
-    if lists.several("algo", algos) and not is_file(str(algos)):
-        given = setting_flags.parsed(setting_flags.train(words), words, OPTIONS)
-        lists.refuse_in_train(algos, file | given)
-
-
 def _algorithm(
     words: list[str],
     in_file: str,

@@ -1,4 +1,4 @@
-"""Variants that call a user's own function, each in a process of its own.
+"""Variants that call a user's function, each in its own process.
 
 The process gets the function by its name and the settings as YAML. Importing this does
 not import JAX, so that a function can still decide how JAX starts.
@@ -55,11 +55,6 @@ class FunctionVariant:
     def file(self) -> Path:
         """Its function and settings, as the process that calls it reads them."""
         return self.path.with_name(f"{self.name}.yaml")
-
-    @property
-    def output(self) -> Path:
-        """What it prints."""
-        return self.path.with_name(f"{self.name}.txt")
 
     @property
     def determining(self) -> dict[str, Any]:

@@ -74,11 +74,6 @@ class Variant:
         return self.path.with_name(f"{self.name}.yaml")
 
     @property
-    def output(self) -> Path:
-        """What it prints."""
-        return self.path.with_name(f"{self.name}.txt")
-
-    @property
     def total_steps(self) -> int:
         return self.run.total_steps
 

@@ -20,8 +20,6 @@ from jaxrl.types import EnvSpec
 
 FROM_PYTHON = "python:"
 
-Given = Networks | Callable[[EnvSpec], Networks]
-
 
 def name_of(given: Any) -> str:
     """How config.yaml names them."""
@@ -70,8 +68,8 @@ def by_name(name: str) -> Callable[[EnvSpec], Networks]:
     own = inspect.isfunction(found) or inspect.isclass(found)
     if standard or not own:
         raise ValueError(
-            f"networks is {name!r}, but must name a function or a class of a module of "
-            "your own"
+            f"networks is {name!r}, but must name a function or a class of your "
+            "own module"
         )
     return found
 
