@@ -21,7 +21,7 @@ def start() -> int:
     """Runs the command. Before and after it, Ctrl-C ends the process at once.
 
     Python would answer with a traceback from whatever it imports or clears up. So do
-    the other signals that ask to end, which would end it without a word.
+    the other signals that ask to end, which would end it without a message.
     """
     global _code
     usual = [one for one in USUAL if signal.getsignal(one) is USUAL[one]]

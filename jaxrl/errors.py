@@ -40,7 +40,7 @@ def about_arguments() -> Iterator[None]:
 
 
 def as_arguments(text: str) -> str:
-    """The text with the names of arguments in the place of flags."""
+    """The text with names of arguments instead of flags."""
     return FLAG.sub(_argument, text)
 
 

@@ -170,8 +170,8 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
     ),
     "resume": (
         "DIR [--steps N] [--wandb] [--changed-code]",
-        "Continues a run from its last checkpoint, with the same results as if it had "
-        "never stopped.",
+        "Continues a run from its last checkpoint, with the same results as an "
+        "uninterrupted run.",
         [
             RUN,
             _number("total steps of the run, to train longer than planned", "--steps"),

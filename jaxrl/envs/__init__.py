@@ -78,7 +78,7 @@ def _check_workers(env: GivenEnv, count: int, workers: int) -> None:
         )
     if env.startswith(PREFIX):
         raise ValueError(
-            f"env_workers is {workers}, but EnvPool has threads of its own; leave it "
+            f"env_workers is {workers}, but EnvPool has its own threads; leave it "
             "out, or use gymnasium's environment"
         )
 

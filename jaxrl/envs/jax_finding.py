@@ -1,4 +1,4 @@
-"""Which environments are JAX environments: by name, and of a user's own."""
+"""Which environments are JAX environments: by name, and those of users."""
 
 import inspect
 from collections.abc import Mapping

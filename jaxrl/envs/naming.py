@@ -77,7 +77,7 @@ def factory_in(module: Any, name: str) -> Factory | None:
         raise ValueError(
             f"{module.__name__}:{name} is not called: from installed packages jaxrl "
             "calls only classes of gymnasium.Env and functions annotated with "
-            "'-> gymnasium.Env'; call it in a function of a module of your own"
+            "'-> gymnasium.Env'; call it in a function of your own module"
         )
     return found
 

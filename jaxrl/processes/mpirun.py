@@ -241,7 +241,7 @@ def ranks_to_start(num_procs: int) -> int:
 
 
 def threads_of_a_rank(size: int) -> int:
-    """The cores that each of so many processes has for itself here."""
+    """The cores for each of `size` processes on this machine."""
     cores = len(os.sched_getaffinity(0))
     share = max(cores // size, 1)
     # Fewer in a grid, whose runs share the cores.

@@ -96,7 +96,7 @@ def _run(words: list[str], size: int, screen: bool, path: Path, place: Path) -> 
 
 
 def _output(screen: bool) -> Output:
-    """A notebook replaces the standard output of its process by one of its own."""
+    """How ranks print: through `print` where a notebook has replaced `sys.stdout`."""
     if not screen:
         return "discard"
     try:

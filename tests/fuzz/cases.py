@@ -26,8 +26,8 @@ ON_RUNS += [f"eval {BAD} --episodes 1 --model 32 --max_len 9", "plot runs --suit
 ON_RUNS += [f"rerun {BAD} --seed 7 --steps 32", f"resume {BAD} --steps 96"]
 ON_RUNS += [f"video {BAD} -o new.gif --max_len 3", f"export {BAD} -o new.onnx"]
 # The files of a run, by what reads them; those without a wildcard need not be there.
-TOLD = ["config.yaml"] * 3 + ["status.json", "progress.csv"] * 2 + [".lock", "videos"]
-TOLD += ["failure.txt", "videos/32.mp4", "checkpoints/*/progress.csv", "checkpoints"]
+SHOWN = ["config.yaml"] * 3 + ["status.json", "progress.csv"] * 2 + [".lock", "videos"]
+SHOWN += ["failure.txt", "videos/32.mp4", "checkpoints/*/progress.csv", "checkpoints"]
 PLAYED = ["config.yaml", "models/best/policy.npz", "models/last/policy.npz"] * 3
 PLAYED += ["models/last/model.json", "models/32/model.json", "models/last", "models"]
 SAVED = [f"checkpoints/*/{name}" for name in ("manifest.json", "rest.json")] * 4
@@ -35,8 +35,8 @@ SAVED += [f"checkpoints/*/{name}" for name in ("run.yaml", "progress.csv")] * 2
 SAVED += [f"checkpoints/*/arrays/{name}" for name in ("_METADATA", "d/*")]
 SAVED += ["checkpoints/*/arrays/ocdbt.process_0/d/*", "replay/*", "replay/*", "replay"]
 SAVED += ["checkpoints/*/arrays/manifest.ocdbt", "checkpoints/*/arrays", "tb/*", "tb"]
-ALL = [*TOLD, *PLAYED, *SAVED]
-READ = dict.fromkeys(["ls", "plot", "report"], TOLD) | {"resume": ALL}
+ALL = [*SHOWN, *PLAYED, *SAVED]
+READ = dict.fromkeys(["ls", "plot", "report"], SHOWN) | {"resume": ALL}
 READ |= dict.fromkeys(["eval", "video", "export"], PLAYED) | {"rerun": ["config.yaml"]}
 # Temporary names that could be guessed, and places that are written later.
 WRITTEN = [".config.yaml.new", ".progress.csv.new", ".status.json.new", "config.yaml"]
@@ -115,7 +115,7 @@ class Case:
 
 
 def make(seed: int, number: int) -> tuple[Case, Random]:
-    """The case of a number, and the generator with which `prepare` goes on."""
+    """The case of a number, and the generator with which `prepare` continues."""
     rng = random.Random(f"{seed} {number}")
     kind = rng.choices(list(KINDS), list(KINDS.values()))[0]
     victim = {"grid": "one", "search": "find"}.get(kind, rng.choice(["ppo", "sac"]))

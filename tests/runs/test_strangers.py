@@ -1,6 +1,6 @@
 """A run that comes from a stranger: what it names, links to or hides does no harm.
 
-Nothing outside of it is written, removed or shown, and nothing in the place of a file
+Nothing outside of it is written, removed or shown, and nothing that replaces a file
 makes a command wait or fill the memory.
 """
 
@@ -124,7 +124,7 @@ def with_settings_in_checkpoints(run):
         manifest.write_text(json.dumps(sums))
 
 
-# Something else in the place of a file
+# Something else instead of a file
 
 
 def pipe(path, outside):

@@ -98,7 +98,7 @@ def test_networks_that_numpy_can_play_are_saved_for_it(tmp_path):
         ("own_nets:absent", "no absent"),
         ("nowhere:small", "nowhere"),
         ("small", "module:callable"),
-        ("sys:exit", "of your own"),
+        ("sys:exit", "own module"),
         (3, "Networks"),
         (own_nets.Critic(), "Networks"),
         ((VALUE.actor, VALUE.critic), "Networks"),
