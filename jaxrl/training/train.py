@@ -42,9 +42,11 @@ def train(run: Run, screen: bool = True, user: UserCode = NONE) -> Result:
         return _run(setup, path, attempt, None, screen, user, notes)
 
 
-def _claimed(path: Path) -> contextlib.AbstractContextManager[None]:
+def _claimed(
+    path: Path, instead: str = directory.OTHER_PLACE
+) -> contextlib.AbstractContextManager[None]:
     """Rank 0 locks the directory: it alone writes there."""
-    return contextlib.nullcontext() if mpi.rank() else directory.locked(path)
+    return contextlib.nullcontext() if mpi.rank() else directory.locked(path, instead)
 
 
 def _run(
@@ -113,7 +115,8 @@ def resume(
     path = Path(path)
     config = directory.config_text(path)
     before = status.read(path / status.FILE)
-    with _claimed(path), Attempt(path, before, mpi.rank() == 0) as attempt:
+    claimed = _claimed(path, directory.WRITABLE_COPY)
+    with claimed, Attempt(path, before, mpi.rank() == 0) as attempt:
         saved, complaints = _newest_checkpoint(path)
         texts = [config, saved.config] if saved else [config]
         code.check(path, texts, changed_code)

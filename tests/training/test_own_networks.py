@@ -14,6 +14,7 @@ from jaxrl.policy import Policy
 from jaxrl.runs.checkpoint_writer import CheckpointWriter
 
 ENV = "Pendulum-v1"
+NETWORKS = ("hidden", "activation", "initializer", "encoder")  # settings of jaxrl's own
 VALUE = Networks(TanhGaussianPolicy(own_nets.Normed(2)), own_nets.Critic())
 GIVEN = {
     "own_nets:small": "own_nets:small",
@@ -85,6 +86,26 @@ def test_networks_that_numpy_can_play_are_saved_for_it(tmp_path):
     policy, _ = jaxrl.load(run)
     assert isinstance(policy, Policy)
     assert not (run / "models/last/act.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "unused"),
+    [
+        ({"hidden": [7], "activation": "tanh"}, ["hidden", "activation"]),
+        ({"algo": "ppo", "encoder": "nature_cnn"}, ["encoder"]),
+        ({"algo": "ppo", "preset": "spinup", "encoder": "mlp"}, []),
+        ({}, []),
+    ],
+)
+def test_settings_without_effect_are_named(tmp_path, capsys, settings, unused):
+    settings = {"algo": "sac"} | settings
+    given = {name: x for name, x in small(settings["algo"]).items() if name != "hidden"}
+    networks = "small" if settings["algo"] == "sac" else "on_policy"
+    given |= {"networks": f"own_nets:{networks}", "out": str(tmp_path), "env": ENV}
+    jaxrl.train(given | settings)
+    lines = "".join(capsys.readouterr()).splitlines()
+    named = [line for line in lines if "does nothing" in line]
+    assert [name for name in NETWORKS if any(name in x for x in named)] == unused
 
 
 @pytest.mark.parametrize(
