@@ -6,8 +6,6 @@ not import JAX, so that a function can still decide how JAX starts.
 
 import dataclasses
 import inspect
-import os
-import sys
 import typing
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,6 +19,7 @@ from jaxrl.errors import UserError, differences, suggestion
 from jaxrl.experiments import combinations
 from jaxrl.experiments.combinations import LONGEST
 from jaxrl.experiments.functions import FunctionName
+from jaxrl.processes import subprocesses
 from jaxrl.runs import contents, reading, spec, status
 from jaxrl.settings.values import plain
 
@@ -99,7 +98,7 @@ class FunctionVariant:
     @property
     def environment(self) -> dict[str, str]:
         """Its process finds the modules that this one finds, and no others."""
-        return {"PYTHONPATH": os.pathsep.join(sys.path)}
+        return subprocesses.module_path()
 
     @property
     def progress(self) -> dict[str, np.ndarray]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from jaxrl.errors import UserError
-from jaxrl.processes import banners, ranks, records
+from jaxrl.processes import banners, ranks, records, subprocesses
 from jaxrl.processes import threads as thread_settings
 from jaxrl.processes.records import RankRecord
 from jaxrl.processes.signals import StopRequest, signal_name
@@ -53,7 +53,8 @@ class Launch:
         output: Output = "inherit",
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        python = [sys.executable, "-m"]
+        # Without the current directory, where modules may be a stranger's.
+        python = [sys.executable, "-P", "-m"]
         command = [*python, "jaxrl.processes.exec_with_parent", str(os.getpid())]
         command += [mpirun(), "-n", str(size), *python, "jaxrl", *words]
         command += [ranks.VERBOSE] if ranks.verbose() else []
@@ -71,6 +72,7 @@ class Launch:
             stdout=STREAMS[output],
             stderr=subprocess.PIPE,
             env=environment_for(threads)
+            | subprocesses.module_path()
             | dict(variables or {})
             | self._directory.environment()
             | {records.FILE: str(self._records)}
