@@ -33,8 +33,9 @@ def train(
     on_epoch: "OnEpoch | None" = None,
     networks: "str | Networks | Callable[[EnvSpec], Networks] | None" = None,
     callbacks: Sequence[typing.Any] | None = None,
+    seeds: int | Sequence[int] | None = None,
     **settings: typing.Any,
-) -> "Result":
+) -> "Result | list[Result]":
     """Does what `jaxrl train` does; returns the state, the rows of the log, the path.
 
     `jaxrl.train("sac", "Hopper-v4", steps=100_000, gamma=0.98)`: settings have the
@@ -46,19 +47,21 @@ def train(
 
     `on_epoch(state, step)` is called after each epoch; the metrics it returns, such as
     {"nested/metric": 1.0}, are in the epoch's row. `callbacks`: see `jaxrl.callbacks`.
-    `num_procs=4` starts four processes and returns what rank 0 would; objects of
-    this process, such as `on_epoch`, need `mpirun -n 4 python script.py` instead.
+    In a JAX environment, `seeds=16` or `seeds=[3, 5, 8]` trains several runs in one
+    program and returns a list. `num_procs=4` starts four processes and returns what
+    rank 0 would; `on_epoch` and the like need `mpirun -n 4 python script.py` instead.
     """
-    from jaxrl.training import launch, train, user_code
+    from jaxrl.runs import packing
+    from jaxrl.training import launch, packed, train, user_code
 
     config = settings | user_code.named_networks(networks)
     run, own_env = _run(algo, env, preset, config)
+    own_networks = None if isinstance(networks, str) else networks
     user = user_code.UserCode(
-        on_epoch=on_epoch,
-        callbacks=callbacks,
-        env=own_env,
-        networks=None if isinstance(networks, str) else networks,
+        on_epoch=on_epoch, callbacks=callbacks, env=own_env, networks=own_networks
     )
+    if seeds is not None:
+        return packed.train_seeds(run, packing.seeds(seeds, run.seed), screen, user)
     if ranks := launch.ranks_to_start(run.num_procs, user):
         return launch.train(run, ranks, screen)
     return train.train(run, screen, user)

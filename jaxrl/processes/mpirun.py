@@ -53,8 +53,7 @@ class Launch:
         output: Output = "inherit",
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        # Without the current directory, where modules may be a stranger's.
-        python = [sys.executable, "-P", "-m"]
+        python = [sys.executable, "-P", "-m"]  # nothing from the current directory
         command = [*python, "jaxrl.processes.exec_with_parent", str(os.getpid())]
         command += [mpirun(), "-n", str(size), *python, "jaxrl", *words]
         command += [ranks.VERBOSE] if ranks.verbose() else []
