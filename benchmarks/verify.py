@@ -34,7 +34,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "suite": lambda: suite.rows(suite.cells()),
     "suite-long": lambda: suite.rows(suite.long_cells()),
     "learn": lambda: printed(learn.report, learn.TASKS),
-    "faults": lambda: printed(faults.report, list(faults.ALGOS)),
+    "faults": lambda: printed(faults.report, faults.CASES),
     "env-workers": lambda: printed(env_workers.report, worker_rows()),
     "speed": lambda: printed(speed.summary, speed.CASES),
 }

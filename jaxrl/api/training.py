@@ -52,6 +52,7 @@ def train(
     `num_procs=4` starts four processes and returns what rank 0 would; objects of
     this process, such as `on_epoch`, need `mpirun -n 4 python script.py` instead.
     """
+    from jaxrl.algos import presets
     from jaxrl.experiments import values
     from jaxrl.runs import nested, spec
     from jaxrl.training import launch, train, user_env
@@ -60,7 +61,7 @@ def train(
     config = nested.flat(algo, "the config") if isinstance(algo, Mapping) else {}
     given = config | settings | named_networks(networks)
     chosen, place = given.pop("algo", algo), given.pop("env", None)
-    start = given.pop("preset", "default")
+    start = given.pop("preset", presets.AUTO)
     values.refuse_lists(chosen, place if env is None else env, given)
     name, own_env = user_env.named_env(place if env is None else env)
     if user_env.is_instance(own_env):
