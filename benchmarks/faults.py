@@ -93,7 +93,7 @@ def settings(case: Case) -> list[str]:
     on_policy, in_jax = case.algo in ON_POLICY, case.in_jax
     if in_jax:  # many epochs, as each takes milliseconds
         common += ["--preset", "default", "--max_ep_len", "150"]
-        common += ["--steps", "102400" if on_policy else "50000"]
+        common += ["--steps", "102400" if on_policy else "20000"]
     else:
         common += ["--steps", "8192" if on_policy else "6000"]
     if on_policy:

@@ -148,8 +148,9 @@ def read(text: str, algo: str = "", **changes: Any) -> Run:
         raise UserError("config.yaml does not describe a run") from None
     # What the file leaves out, as those of earlier versions do, has the plain default.
     run = dataclasses.replace(make(algo, env, given), init_source=source)
-    preset = known.get("preset")
-    return dataclasses.replace(run, preset=preset) if preset in [*PRESETS] else run
+    preset = str(known.get("preset", DEFAULT))
+    usable = algo in PRESETS.get(preset, {})
+    return dataclasses.replace(run, preset=preset) if usable else run
 
 
 def _source(known: Mapping[str, Any]) -> dict[str, Any]:

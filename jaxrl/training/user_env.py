@@ -51,10 +51,9 @@ def note_on_preset(run: Run, env: GivenEnv | None) -> list[str]:
         changed = presets.changes(run.preset, run.algo)
         values = vars(run.data) | vars(run.config)
         kept = [f"{k} {values[k]}" for k, x in changed.items() if values[k] == x]
-        return [
-            f"defaults for {run.env.partition('/')[0]}/ by --preset {run.preset}: "
-            f"{', '.join(kept)}; --preset {DEFAULT} has others"
-        ]
+        name, family = run.preset, run.env.partition("/")[0]
+        said = f"--preset {name}, for {family}/: {', '.join(kept)}"
+        return [f"{said}; --preset {DEFAULT} has others"] if kept else []
     own = run.env if env is None else env
     plain = run.preset == DEFAULT and run.data.num_envs == 1 and not is_file(run.algo)
     if plain and jax_finding.is_own(own):
