@@ -24,6 +24,19 @@ PLAIN: dict[str, Any] = {
 }
 ON_POLICY: dict[str, Any] = PLAIN | {"steps_per_epoch": 4000, "epochs": 50}
 OFF_POLICY: dict[str, Any] = {"steps_per_epoch": 4000, "epochs": 100, "batch_size": 100}
+JAX_ON_POLICY: dict[str, Any] = {
+    "num_envs": 64,
+    "steps_per_epoch": 4096,
+    "epochs": 250,
+}
+JAX_OFF_POLICY: dict[str, Any] = {
+    "num_envs": 16,
+    "update_every": 64,
+    "updates_per_step": 0.5,
+    "batch_size": 128,
+    "start_steps": 1000,
+    "steps_per_epoch": 5120,
+}
 
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "spinup": {
@@ -46,8 +59,19 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "sac": {"lr": 1e-3, "alpha": 0.2, "learn_alpha": False} | OFF_POLICY,
     },
     "jax": {
-        **dict.fromkeys(("vpg", "trpo", "ppo"), {"num_envs": 64}),
-        **dict.fromkeys(("ddpg", "td3", "sac"), {}),
+        "vpg": JAX_ON_POLICY,
+        "trpo": JAX_ON_POLICY,
+        "ppo": JAX_ON_POLICY
+        | {
+            "minibatches": 16,
+            "train_pi_iters": 4,
+            "train_v_iters": 4,
+            "pi_lr": 1e-3,
+            "vf_lr": 1e-3,
+        },
+        "ddpg": JAX_OFF_POLICY,
+        "td3": JAX_OFF_POLICY,
+        "sac": JAX_OFF_POLICY,
     },
 }
 DEFAULT = "default"  # the settings in the algorithms' files
@@ -55,7 +79,10 @@ AUTO = "auto"  # by the environment
 CHOICES = (AUTO, DEFAULT, *PRESETS)
 FAMILIES = dict.fromkeys(("phys2d", "gymnax", "brax", "playground"), "jax")
 """Presets of environments, by the prefix of their names."""
-BY_FAMILY = ", ".join(f"{name} for {family}/" for family, name in FAMILIES.items())
+BY_FAMILY = "; ".join(
+    f"{name} for " + ", ".join(f"{x}/" for x in FAMILIES if FAMILIES[x] == name)
+    for name in dict.fromkeys(FAMILIES.values())
+)
 
 
 def for_env(env: str) -> str:
