@@ -30,9 +30,9 @@ JAX_ON_POLICY: dict[str, Any] = {
     "epochs": 250,
 }
 JAX_OFF_POLICY: dict[str, Any] = {
-    "num_envs": 16,
+    "num_envs": 64,
     "update_every": 64,
-    "updates_per_step": 0.5,
+    "updates_per_step": 0.25,
     "batch_size": 128,
     "start_steps": 1000,
     "steps_per_epoch": 5120,
