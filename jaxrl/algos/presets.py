@@ -59,8 +59,8 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "sac": {"lr": 1e-3, "alpha": 0.2, "learn_alpha": False} | OFF_POLICY,
     },
     "jax": {
-        "vpg": JAX_ON_POLICY,
-        "trpo": JAX_ON_POLICY,
+        "vpg": JAX_ON_POLICY | {"train_v_iters": 20},
+        "trpo": JAX_ON_POLICY | {"train_v_iters": 20},
         "ppo": JAX_ON_POLICY
         | {
             "minibatches": 16,

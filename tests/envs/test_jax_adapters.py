@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrl.envs import jax_adapters, jax_batch
+from jaxrl.envs import jax_adapters, jax_batch, jax_gym
 from jaxrl.spaces import Box
 
 STEPS = 100
@@ -112,6 +112,34 @@ def test_playground(name):
         return after, after.obs, after.reward, after.done
 
     assert_same_steps(env, step)
+
+
+@pytest.mark.parametrize(
+    ("module", "env_id"),
+    [
+        ("brax", "brax/inverted_pendulum"),
+        ("mujoco_playground", "playground/CartpoleBalance"),
+        ("gymnasium", "phys2d/Pendulum-v0"),
+    ],
+)
+def test_pictures_show_the_state(module, env_id):
+    pytest.importorskip(module)
+    env = jax_gym.make(env_id, {"render_mode": "rgb_array"})
+    env.reset(seed=0)
+    first = env.render()
+    for _ in range(10):
+        env.step(env.action_space.high)
+    last = env.render()
+    assert first.ndim == 3
+    assert first.std() > 1
+    assert (first != last).any()
+    env.close()
+
+
+def test_making_an_environment_of_brax_warns_of_nothing(recwarn):
+    pytest.importorskip("brax")
+    jax_adapters.make("brax/inverted_pendulum")
+    assert not recwarn.list
 
 
 def test_every_start_is_drawn_and_none_is_cached():
