@@ -1,0 +1,55 @@
+"""The pages of the command line, made from the parsers of the commands."""
+
+import argparse
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from jaxrl.cli import options
+from jaxrl.cli.main import COMMANDS
+
+# For these, the settings of one algorithm; the others are on the algorithms' pages.
+WORDS = {"train": ("ppo",)}
+SETTINGS = ("data", "algorithm ppo")
+
+
+class Commands(SphinxDirective):
+    """`commands`: a section for each, with its usage and options."""
+
+    def run(self) -> list[nodes.Node]:
+        text = "\n\n".join(section(command) for command in COMMANDS)
+        return self.parse_text_to_nodes(text, allow_section_headings=True)
+
+
+def section(command: str) -> str:
+    """In Markdown."""
+    parser = options.parser(command, WORDS.get(command, ()))
+    usage = str(parser.usage).replace("jaxrl train ppo", "jaxrl train ALGO")
+    parts = [f"## jaxrl {command}", f"{COMMANDS[command].capitalize()}."]
+    parts += [f"```text\n{usage}\n```", str(parser.description)]
+    for group in parser._action_groups:
+        actions = [x for x in group._group_actions if visible(x)]
+        if actions and group.title not in SETTINGS:
+            parts.append("\n".join(["| | |", "| --- | --- |", *map(row, actions)]))
+    if command == "train":
+        parts.append("And every setting of [the algorithm](../algorithms/index.md).")
+    return "\n\n".join(parts)
+
+
+def visible(action: argparse.Action) -> bool:
+    return action.help != argparse.SUPPRESS and action.dest != "help"
+
+
+def row(action: argparse.Action) -> str:
+    kind = f" {action.metavar}" if action.metavar and action.nargs != 0 else ""
+    several = " ..." if action.nargs in ("*", "+") else ""
+    names = ", ".join(action.option_strings)
+    what = f"{names}{kind}{several}".strip().replace("|", r"\|")
+    text = str(action.help).replace("%%", "%").replace("|", r"\|")
+    return f"| `{what}` | {text} |"
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_directive("commands", Commands)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
