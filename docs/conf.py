@@ -18,18 +18,16 @@ extensions = [
     "sphinx_copybutton",
     "algorithm_tables",
     "command_line",
+    "docstrings",
     "mathml",
     "repository",
 ]
 exclude_patterns = ["_build", "_ext"]
-default_role = "code"  # docstrings write `name` for code
 
 # Markdown
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 nb_execution_mode = "off"  # notebooks are committed with their outputs
-# Exercises and notebooks are listed by patterns, which may match nothing.
-suppress_warnings = ["toc.empty_glob"]
 
 # Python
 autodoc_member_order = "bysource"
@@ -37,8 +35,12 @@ autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_default_options = {"undoc-members": False}
 nitpicky = True
-# Only jaxrl's own names are documented here.
-nitpick_ignore_regex = [("py:.*", r"(?!jaxrl\.).*")]
+# Only jaxrl's own names are documented here, and not all of its types of arguments.
+nitpick_ignore_regex = [
+    ("py:.*", r"(?!jaxrl\.).*"),
+    ("py:class", r"jaxrl\.(sampling\.T|types\.Tree|settings\.Range)"),
+    ("py:class", r"jaxrl\.maths\.nets\.(Module|EncoderSettings|NetworkSettings)"),
+]
 
 # Pages: nothing is loaded from the network.
 html_theme = "furo"

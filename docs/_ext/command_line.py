@@ -1,6 +1,15 @@
-"""The pages of the command line, made from the parsers of the commands."""
+"""The pages of the command line, made from the parsers of the commands.
+
+`{refused} jaxrl ...` runs a command that must be refused, and shows what it prints.
+"""
 
 import argparse
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -12,6 +21,30 @@ from jaxrl.cli.main import COMMANDS
 # For these, the settings of one algorithm; the others are on the algorithms' pages.
 WORDS = {"train": ("ppo",)}
 SETTINGS = ("data", "algorithm ppo")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Refused(SphinxDirective):
+    """A command with a mistake, and the answer to it."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self) -> list[nodes.Node]:
+        _, *words = shlex.split(self.arguments[0])
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+        with tempfile.TemporaryDirectory() as empty:
+            done = subprocess.run(
+                [sys.executable, "-m", "jaxrl", *words],
+                capture_output=True,
+                text=True,
+                cwd=empty,
+                env=environment,
+            )
+        if done.returncode != 2:
+            raise self.error(f"exit code {done.returncode}, not 2: {self.arguments[0]}")
+        text = f"$ {self.arguments[0]}\n{done.stderr}"
+        return [nodes.literal_block(text, text, language="console", classes=["wrap"])]
 
 
 class Commands(SphinxDirective):
@@ -51,5 +84,6 @@ def row(action: argparse.Action) -> str:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_directive("refused", Refused)
     app.add_directive("commands", Commands)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -2,7 +2,8 @@
 
 `{file}` is a path that must exist; `{step} PATH NAME` shows a function of such a file
 beside the pseudo-code in its content. Notebooks in examples/ are copied next to the
-pages, because Sphinx reads only its own directory.
+pages, because Sphinx reads only its own directory. The front page leaves out those of
+OPTIONAL that do not exist.
 """
 
 import shutil
@@ -13,6 +14,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 ROOT = Path(__file__).resolve().parents[2]
+OPTIONAL = ("exercises", "notebooks/index")
 INDEX = """\
 # Notebooks
 
@@ -75,8 +77,15 @@ def copy_notebooks(app: Sphinx, *_: object) -> None:
     (target / "index.md").write_text(INDEX % names)
 
 
+def leave_out_missing(app: Sphinx, page: str, source: list[str]) -> None:
+    for name in OPTIONAL if page == "index" else ():
+        if not (Path(app.srcdir) / f"{name}.md").exists():
+            source[0] = source[0].replace(f"\n{name}\n", "\n")
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("step", Step)
     app.add_role("file", File(), override=True)
     app.connect("config-inited", copy_notebooks)
+    app.connect("source-read", leave_out_missing)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
