@@ -23,6 +23,7 @@ extensions = [
     "repository",
 ]
 exclude_patterns = ["_build", "_ext"]
+smartquotes = False  # it would join the dashes of flags
 
 # Markdown
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]

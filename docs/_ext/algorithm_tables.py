@@ -3,6 +3,7 @@
 import contextlib
 import io
 from collections.abc import Sequence
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -69,7 +70,7 @@ class Settings(SphinxDirective):
     """`algo-settings ALGO`: the algorithm's own settings, those of its data, or all."""
 
     required_arguments = 1
-    option_spec = {"owner": directives.unchanged_required}
+    option_spec: ClassVar = {"owner": directives.unchanged_required}
 
     def run(self) -> list[nodes.Node]:
         algo, owner = self.arguments[0], self.options.get("owner", "config")
@@ -85,7 +86,15 @@ class Settings(SphinxDirective):
             row += [code(other) if other != setting.default else ""] if others else []
             rows.append([*row, setting.help])
         header = ["setting", "value", "default", *["spinup"] * others, "meaning"]
-        return self.parse_text_to_nodes(table(header, rows))
+        return unbroken(self.parse_text_to_nodes(table(header, rows)))
+
+
+def unbroken(made: list[nodes.Node]) -> list[nodes.Node]:
+    """With tables whose code is not broken into lines."""
+    for part in made:
+        for found in part.findall(nodes.table):
+            found["classes"].append("nowrap")
+    return made
 
 
 def code(value: object) -> str:
@@ -124,7 +133,7 @@ class Benchmark(SphinxDirective):
     """`benchmark NAME`: a table of benchmarks/verify.py, or the rows of `:only:`."""
 
     required_arguments = 1
-    option_spec = {"only": directives.unchanged_required}
+    option_spec: ClassVar = {"only": directives.unchanged_required}
 
     def run(self) -> list[nodes.Node]:
         self.env.note_dependency(str(verify.figures.FOLDER))

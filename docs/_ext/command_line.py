@@ -40,6 +40,7 @@ class Refused(SphinxDirective):
                 text=True,
                 cwd=empty,
                 env=environment,
+                timeout=120,
             )
         if done.returncode != 2:
             raise self.error(f"exit code {done.returncode}, not 2: {self.arguments[0]}")
@@ -52,19 +53,29 @@ class Commands(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         text = "\n\n".join(section(command) for command in COMMANDS)
-        return self.parse_text_to_nodes(text, allow_section_headings=True)
+        made = self.parse_text_to_nodes(text, allow_section_headings=True)
+        for part in made:
+            for table in part.findall(nodes.table):
+                table["classes"].append("nowrap")
+        return made
 
 
 def section(command: str) -> str:
     """In Markdown."""
     parser = options.parser(command, WORDS.get(command, ()))
     usage = str(parser.usage).replace("jaxrl train ppo", "jaxrl train ALGO")
+    usage = usage.replace("\n       jaxrl", "\njaxrl")
     parts = [f"## jaxrl {command}", f"{COMMANDS[command].capitalize()}."]
     parts += [f"```text\n{usage}\n```", str(parser.description)]
+    tables: dict[str, list[str]] = {}
     for group in parser._action_groups:
-        actions = [x for x in group._group_actions if visible(x)]
-        if actions and group.title not in SETTINGS:
-            parts.append("\n".join(["| | |", "| --- | --- |", *map(row, actions)]))
+        title = str(group.title)
+        rows = [row(action) for action in group._group_actions if visible(action)]
+        if title not in SETTINGS:
+            tables.setdefault("run" if title == "run" else "", []).extend(rows)
+    for title, rows in tables.items():
+        parts += ["Settings of every run:"] if title and rows else []
+        parts += ["\n".join(["| | |", "| --- | --- |", *rows])] if rows else []
     if command == "train":
         parts.append("And every setting of [the algorithm](../algorithms/index.md).")
     return "\n\n".join(parts)

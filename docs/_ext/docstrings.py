@@ -5,6 +5,7 @@ import re
 
 from sphinx.application import Sphinx
 
+NAMED_TUPLE = "Alias for field number"  # Python's own text
 CODE = re.compile(r"`([^`]+)`(\w?)")
 
 
@@ -30,6 +31,8 @@ def inline(block: list[str]) -> list[str]:
 
 def process(app: Sphinx, what: str, name: str, *rest: object) -> None:
     lines: list[str] = rest[-1]  # type: ignore[assignment]
+    if lines and lines[0].startswith(NAMED_TUPLE):
+        lines.clear()
     lines[:] = as_rest(lines)
 
 

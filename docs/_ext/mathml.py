@@ -6,7 +6,6 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.writers.html5 import HTML5Translator
 
-
 LOGGER = logging.getLogger(__name__)
 
 
@@ -28,7 +27,5 @@ def visit_block(self: HTML5Translator, node: nodes.math_block) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    app.add_html_math_renderer(
-        "mathml", inline_renderers=(visit_inline, None), block_renderers=(visit_block, None)
-    )
+    app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}
