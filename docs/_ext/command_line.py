@@ -53,11 +53,7 @@ class Commands(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         text = "\n\n".join(section(command) for command in COMMANDS)
-        made = self.parse_text_to_nodes(text, allow_section_headings=True)
-        for part in made:
-            for table in part.findall(nodes.table):
-                table["classes"].append("nowrap")
-        return made
+        return self.parse_text_to_nodes(text, allow_section_headings=True)
 
 
 def section(command: str) -> str:

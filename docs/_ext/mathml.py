@@ -7,12 +7,20 @@ from sphinx.util import logging
 from sphinx.writers.html5 import HTML5Translator
 
 LOGGER = logging.getLogger(__name__)
+THIN = '<mspace width="0.167em"/>'
+# The converter takes these for letters, which have no space around them.
+SPACED = {
+    "<mi>log</mi>": f"{THIN}<mi>log</mi>{THIN}",
+    "<mi>&#x0007E;</mi>": "<mo>&#x0223C;</mo>",
+}
 
 
 def mathml(node: nodes.math | nodes.math_block, display: str) -> str:
     made = converter.convert(node.astext(), display=display)
     if "\\" in made or "<mi>&</mi>" in made:  # what the converter does not know
         LOGGER.warning("cannot convert %s", node.astext(), location=node)
+    for letters, operator in SPACED.items():
+        made = made.replace(letters, operator)
     return made
 
 
