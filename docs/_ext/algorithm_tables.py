@@ -109,6 +109,8 @@ class Columns(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         module = algos.get(self.arguments[0])
         names, spread = columns(metrics(module), 0, module.DATA.num_test_episodes)
+        if missing := [name for name in names if name not in MEANINGS]:
+            raise self.error(f"{__file__} has no meaning of {', '.join(missing)}")
         rows = [[", ".join(shown_columns(n, n in spread)), MEANINGS[n]] for n in names]
         return self.parse_text_to_nodes(table(["columns", "meaning"], rows))
 
