@@ -150,3 +150,10 @@ def learn(session: nox.Session) -> None:
     """Train with the default settings on tasks with a target return; takes hours."""
     install(session, "-e", ".")
     session.run("python", "benchmarks/learn.py", *session.posargs)
+
+
+@nox.session
+def learn_jax(session: nox.Session) -> None:
+    """The same in JAX environments, with the time it takes; half an hour."""
+    install(session, "-e", ".[gymnax,brax,playground]")
+    session.run("python", "benchmarks/learn_jax.py", *session.posargs)
