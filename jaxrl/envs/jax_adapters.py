@@ -185,6 +185,8 @@ def phys2d(name: str, env_kwargs: Mapping[str, Any]) -> JaxEnv:
 def gymnax(name: str, env_kwargs: Mapping[str, Any]) -> JaxEnv:
     package = _package("gymnax", "gymnax")
     _check_known("gymnax", name, package.registered_envs)
+    # Its MinAtar games make JAX warn at each compilation.
+    warnings.filterwarnings("ignore", "scatter inputs have incompatible types")
     env, params = package.make(name)
     params = params.replace(**env_kwargs) if env_kwargs else params
     limit = int(params.max_steps_in_episode)
@@ -196,7 +198,10 @@ def gymnax(name: str, env_kwargs: Mapping[str, Any]) -> JaxEnv:
 def brax(name: str, env_kwargs: Mapping[str, Any]) -> JaxEnv:
     envs = _package("brax.envs", "brax")
     try:
-        return Mujoco.from_env(envs.get_environment(name, **env_kwargs), 1000)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it says that it is not maintained
+            env = envs.get_environment(name, **env_kwargs)
+        return Mujoco.from_env(env, 1000)
     except KeyError:
         raise ValueError(unknown("environment of brax", name, BRAX)) from None
 
