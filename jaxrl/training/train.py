@@ -102,7 +102,7 @@ def resume(
     wandb: bool = False,
     changed_code: bool = False,
 ) -> Result:
-    """Continues from the newest good checkpoint, as if it had never stopped.
+    """Continues from the newest good checkpoint, bit for bit.
 
     `steps` replaces the total number of steps; a run that a callback has finished
     continues only with it. Only with `wandb` is anything sent to Weights & Biases,
@@ -114,10 +114,7 @@ def resume(
     config = directory.config_text(path)
     before = status.read(path / status.FILE)
     with _claimed(path), Attempt(path, before, mpi.rank() == 0) as attempt:
-        found = (None, []) if mpi.rank() else checkpoint.newest(path)
-        saved, complaints = checkpoint.broadcast(found)
-        if saved is None and complaints:
-            raise UserError("; ".join(["no checkpoint can be used", *complaints]))
+        saved, complaints = _newest_checkpoint(path)
         texts = [config, saved.config] if saved else [config]
         code.check(path, texts, changed_code)
         run = directory.read(texts[-1])
@@ -125,18 +122,26 @@ def resume(
             _refuse_other_end(path, run, saved, steps, complaints)
         end = _end(run, saved, config) if steps is None else steps
         longer, saved = _longer(run, saved, end)
-        if saved:
-            _check_callbacks(longer, saved, user)
+        _check_callbacks(longer, saved, user)
         user = dataclasses.replace(user, env=user_env.resumed_env(longer, user.env))
         setup = prepare(dataclasses.replace(longer, wandb=wandb), user)
         notes = [*complaints, *_notes(longer, saved, config)]
         if saved is None:
             setup, more = init_from.apply(setup)
             notes += more
-        notes += directory.notes_on_wandb(saved.config if saved else config, wandb)
-        if saved is None and mpi.rank() == 0:
-            contents.reset(path)
+            if mpi.rank() == 0:
+                contents.reset(path)
+        notes += directory.notes_on_wandb(texts[-1], wandb)
         return _run(setup, path, attempt, saved, screen, user, notes)
+
+
+def _newest_checkpoint(path: Path) -> tuple[Saved | None, list[str]]:
+    """The newest good checkpoint, for all ranks, and why newer ones are not used."""
+    found = (None, []) if mpi.rank() else checkpoint.newest(path)
+    saved, complaints = checkpoint.broadcast(found)
+    if saved is None and complaints:
+        raise UserError("; ".join(["no checkpoint can be used", *complaints]))
+    return saved, complaints
 
 
 def _end(run: Run, saved: Saved | None, config: str) -> int | None:
@@ -151,7 +156,7 @@ def _stopped_by(saved: Saved) -> str:
 
 
 def _longer(run: Run, saved: Saved | None, end: int | None) -> tuple[Run, Saved | None]:
-    """The run with so many steps, which nothing has stopped yet."""
+    """The run and its checkpoint, with the total steps `end` and not stopped."""
     if end is None:
         return run, saved
     stopped_by = _stopped_by(saved) if saved else ""
@@ -161,8 +166,10 @@ def _longer(run: Run, saved: Saved | None, end: int | None) -> tuple[Run, Saved 
     return directory.with_total_steps(run, end, stopped_by), saved
 
 
-def _check_callbacks(run: Run, saved: Saved, user: UserCode) -> None:
-    """Refuses others than those whose state is saved."""
+def _check_callbacks(run: Run, saved: Saved | None, user: UserCode) -> None:
+    """Refuses callbacks other than those whose state is saved."""
+    if saved is None:
+        return
     own = saved.content.get("callbacks")
     Callbacks.from_run(run, user).check_saved(own if isinstance(own, dict) else {})
 
