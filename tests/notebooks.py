@@ -24,18 +24,18 @@ def executed(path: Path, where: Path, small: bool = False) -> nbformat.NotebookN
     for cell in notebook.cells:
         if small and "small" in cell.metadata:
             cell.source = cell.metadata["small"]
-    os.environ["PYTHONPATH"] = str(ROOT)  # of the kernel, which runs elsewhere
     client = nbclient.NotebookClient(
         notebook,
         timeout=1200,
         record_timing=False,
         resources={"metadata": {"path": str(where)}},
     )
-    client.execute()
+    client.execute(env={**os.environ, "PYTHONPATH": str(ROOT)})
     return notebook
 
 
 def store(path: Path) -> None:
+    """Replaces the outputs in the file."""
     with tempfile.TemporaryDirectory() as where:
         notebook = executed(path, Path(where))
     notebook.metadata["language_info"] = {"name": "python"}

@@ -20,8 +20,8 @@ def fault(path: str, number: int) -> str:
     if is_on_policy(algo) != is_on_policy(own):
         return f"this is not {bug.algo}: DATA is a {type(algo.DATA).__name__}"
     return (
-        _broken_contract(algo, bug, name)
-        or _moving_target(algo)
+        _moving_target(algo, name)
+        or _broken_contract(algo, bug, name)
         or _other_update(algo, own, bug)
     )
 
@@ -46,9 +46,12 @@ def _after(algo: Algorithm) -> tuple[Any, Any]:
     return before, after
 
 
-def _moving_target(algo: Algorithm) -> str:
+def _moving_target(algo: Algorithm, path: str) -> str:
     """Whether target networks move by another part of the way than tau."""
-    before, after = _after(algo)
+    try:
+        before, after = _after(algo)
+    except Exception as error:  # whatever the algorithm raises
+        return f"an update fails{user_files.explained(error, path)}"
     if not hasattr(before, "target") or not hasattr(before.config, "tau"):
         return ""
     old, new = _vector(before.target), _vector(after.target)

@@ -26,7 +26,7 @@ BUGS = [
 Find the bug in a DDPG whose values are far too high.
 
 How it shows: in an environment with one step and the reward 1, the only value is 1,
-but QVals climbs towards 10 with gamma = 0.9. In Hopper, falling over seems to cost
+but QVals climbs above 10 with gamma = 0.9. In Hopper, falling over seems to cost
 nothing, and the policy never learns to stay upright.
 
 The equations at the top of the file are right; one line below does not follow them.""",
