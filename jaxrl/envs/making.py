@@ -130,6 +130,7 @@ def _not_in(module: str, name: str) -> str:
 
 
 def import_user_module(module: str) -> Any:
+    """Imports a module that a user named; a path is refused."""
     if module.startswith("."):  # a path, which Python takes for a relative import
         raise ModuleNotFoundError(name=module)
     return importlib.import_module(module)

@@ -79,6 +79,7 @@ def to_bytes(content: Any) -> bytes:
 
 
 def from_bytes(data: bytes) -> Any:
+    """What `to_bytes` wrote."""
     end = 8 + int.from_bytes(data[:8])
     rest = json.loads(data[8:end])
     vectors = {}

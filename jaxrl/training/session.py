@@ -81,6 +81,7 @@ def run(
 
 
 def is_complete(run: Run, saved: Saved) -> bool:
+    """Whether a checkpoint is the end of its run."""
     at_end = saved.content["env_steps"] >= run.total_steps
     at_end = at_end or bool(saved.content.get("stopped_by"))
     return at_end and not saved.content.get("update_pending")
