@@ -32,8 +32,9 @@ def train(
     on_epoch: "OnEpoch | None" = None,
     networks: "str | Networks | Callable[[EnvSpec], Networks] | None" = None,
     callbacks: Sequence[typing.Any] | None = None,
+    seeds: int | Sequence[int] | None = None,
     **settings: typing.Any,
-) -> "Result":
+) -> "Result | list[Result]":
     """Does what `jaxrl train` does; returns the state, the rows of the log, the path.
 
     `jaxrl.train("sac", "Hopper-v4", steps=100_000, gamma=0.98)`: settings have the
@@ -49,12 +50,15 @@ def train(
     All settings may also come as one dict in the place of `algo`, flat or in sections
     (see `jaxrl.runs.nested`); arguments win over it.
 
+    In a JAX environment, `seeds=16` or `seeds=[3, 5, 8]` trains several runs in one
+    program and returns a list.
+
     `num_procs=4` starts four processes and returns what rank 0 would; objects of
     this process, such as `on_epoch`, need `mpirun -n 4 python script.py` instead.
     """
     from jaxrl.experiments import values
-    from jaxrl.runs import nested, spec
-    from jaxrl.training import launch, train, user_env
+    from jaxrl.runs import nested, packing, spec
+    from jaxrl.training import launch, packed, train, user_env
     from jaxrl.training.user_code import UserCode, named_networks
 
     config = nested.flat(algo, "the config") if isinstance(algo, Mapping) else {}
@@ -70,6 +74,8 @@ def train(
         on_epoch=on_epoch, callbacks=callbacks, env=own_env, networks=own_networks
     )
     run = spec.make(chosen, name, given, preset or str(start))
+    if seeds is not None:
+        return packed.train_seeds(run, packing.seeds(seeds, run.seed), screen, user)
     if ranks := launch.ranks_to_start(run.num_procs, user):
         return launch.train(run, ranks, screen)
     return train.train(run, screen, user)

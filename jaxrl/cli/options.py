@@ -169,11 +169,12 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
         [_add_search],
     ),
     "resume": (
-        "DIR [--steps N] [--wandb] [--changed-code]",
+        "DIR ... [--steps N] [--wandb] [--changed-code]",
         "Continues a run from its last checkpoint, with the same results as if it had "
-        "never stopped.",
+        "never stopped. Several runs in JAX environments that differ only in seeds and "
+        "real-valued settings continue in one program.",
         [
-            RUN,
+            _option("dirs", nargs="+", metavar="DIR", help="directory of a run"),
             _number("total steps of the run, to train longer than planned", "--steps"),
             _switch("--wandb", "log to Weights & Biases; config.yaml cannot set it"),
             _switch("--changed_code", "continue with your algorithm's changed file"),

@@ -16,6 +16,9 @@ from jaxrl.runs.spec import Run
 from jaxrl.runs.status import Status
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxrl.training.packed import Member
     from jaxrl.training.session import Result
 
 
@@ -90,6 +93,30 @@ def report(result: "Result", env: str, networks: str, wandb: bool) -> int:
         f"{again} --steps N        to train longer",
     )
     return 0
+
+
+def report_all(members: "Sequence[Member]", env: str, networks: str) -> int:
+    """Like `report`, of several runs in one program."""
+    here = _import_path(env) or _import_path(networks)
+    paths = [shlex.quote(str(member.path)) for member in members]
+    failed = {member.path: member.error for member in members if member.error}
+    for path, error in failed.items():
+        stdout.say(f"{path} failed: {status.describe(error)}")
+    stopped = [x.result.stopped_by for x in members if x.result and x.result.stopped_by]
+    if stopped:
+        outcome.record(Status.from_signal(stopped[0]))
+        stdout.say(
+            f"\nstopped by {stopped[0].name} and saved; continue with",
+            f"  {here}jaxrl resume {' '.join(paths)}",
+        )
+        ranks.exit_after_stop(stopped[0])
+    root = shlex.quote(str(members[0].path.parent))
+    stdout.say(
+        f"\nresults of {len(members)} runs in {root}",
+        f"  jaxrl plot {root}        jaxrl ls {root}",
+        f"  {here}jaxrl eval {paths[0]}        {here}jaxrl video {paths[0]}",
+    )
+    return status.FAILED if failed else 0
 
 
 def _import_path(name: str) -> str:

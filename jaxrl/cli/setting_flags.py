@@ -55,6 +55,8 @@ def train(words: Sequence[str], config: str = "") -> Parser:
     _add(made, "env", "ID", ENV)
     _add(made, "preset", PRESETS, PRESET)
     add("--config", metavar="FILE", help="settings in YAML; flags override it")
+    seeds = "seeds of a JAX environment in one program, as in 16, or as in 3,5,8"
+    add("--seeds", metavar="N|LIST", help=seeds)
     add_verbose(made)
     _add_settings(made, algo, flags.peek(words, "--preset"))
     return made

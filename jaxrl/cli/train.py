@@ -1,5 +1,6 @@
 """`jaxrl train ALGO --env ID [--setting value ...]`."""
 
+import dataclasses
 import os
 import sys
 from collections.abc import Mapping
@@ -13,10 +14,11 @@ from jaxrl.errors import UserError, unknown
 from jaxrl.experiments import values
 from jaxrl.experiments.mistakes import Mistakes
 from jaxrl.processes import mpirun
-from jaxrl.runs import nested, spec
+from jaxrl.runs import nested, packing, spec
+from jaxrl.runs.spec import Run
 from jaxrl.yaml_lines import Place
 
-OPTIONS = ("algo", "config", "verbose_ranks")  # which are not settings
+OPTIONS = ("algo", "config", "seeds", "verbose_ranks")  # which are not settings
 
 
 def main(arguments: list[str]) -> int:
@@ -47,6 +49,8 @@ def main(arguments: list[str]) -> int:
         # names may be a stranger's.
         sys.path.insert(0, os.getcwd())
     run = spec.make(algo, str(env), given, str(preset))
+    if seeds := flags.peek(arguments, "--seeds"):
+        return _train_seeds(run, packing.seeds(seeds, run.seed))
     from jaxrl.runs.directory import run_path
 
     if ranks := mpirun.ranks_to_start(run.num_procs):
@@ -57,12 +61,13 @@ def main(arguments: list[str]) -> int:
     return running.report(train.train(run), run.env, run.networks, run.wandb)
 
 
-def _refuse_algorithms(words: list[str], in_file: Any, file: dict[str, Any]) -> None:
-    """Answers several algorithms with the grid that runs them."""
-    algos = flags.first_word(words) or in_file
-    if lists.several("algo", algos) and not is_file(str(algos)):
-        given = setting_flags.parsed(setting_flags.train(words), words, OPTIONS)
-        lists.refuse_in_train(algos, file | given)
+def _train_seeds(run: Run, seeds: list[int]) -> int:
+    """Of one run, several seeds in one program."""
+    running.cache_compilations()
+    from jaxrl.training import packed
+
+    runs = [dataclasses.replace(run, seed=seed) for seed in seeds]
+    return running.report_all(packed.train_all(runs), run.env, run.networks)
 
 
 def _algorithm(

@@ -76,16 +76,31 @@ class Devices:
         update = functools.partial(_update, learn, self.count)
         if self.count == 1:
             return jax.jit(update, donate_argnums=0).lower(state, batch).compile()
-        program = jax.pmap(
-            update,
-            AXIS,
-            in_axes=(None, 0),
-            out_axes=(None, 0, 0),
-            devices=self._mesh.devices.tolist(),
-            donate_argnums=0,
-        )
+        program = self.pmap(update, (None, 0), (None, 0, 0))
         empty = jax.tree.map(lambda x: np.empty(x.shape, x.dtype), batch)
         return program.lower(state, self.split(empty, axis)).compile()
+
+    def pmap(self, function: Callable, in_axes: Any, out_axes: Any = 0) -> Any:
+        """On each device; the first argument is donated."""
+        devices = self._mesh.devices.tolist()
+        return jax.pmap(
+            function,
+            AXIS,
+            in_axes=in_axes,
+            out_axes=out_axes,
+            devices=devices,
+            donate_argnums=0,
+        )
+
+    def scatter(self, x: Any) -> Any:
+        """Part d of `x` [devices, ...] on device d."""
+        if self.count == 1:
+            return x
+        return jax.device_put(x, NamedSharding(self._mesh, PartitionSpec(AXIS)))
+
+    def part(self, x: jax.Array, device: int) -> jax.Array:
+        """What one device has of an array [devices, ...]."""
+        return x[0] if self.count == 1 else x.addressable_shards[device].data[0]
 
     def replicate(self, tree: Tree) -> Tree:
         """A copy on each device."""
@@ -97,8 +112,7 @@ class Devices:
         """A part of this axis on each device."""
         if self.count == 1:
             return batch
-        parts = jax.tree.map(lambda x: self._cut(x, axis), batch)
-        return jax.device_put(parts, NamedSharding(self._mesh, PartitionSpec(AXIS)))
+        return jax.tree.map(lambda x: self.scatter(self._cut(x, axis)), batch)
 
     def _cut(self, x: np.ndarray, axis: int) -> np.ndarray:
         """[..., B, ...] as [devices, ..., B / devices, ...]."""
@@ -114,13 +128,13 @@ class Devices:
 
 def _update(learn: Learn, count: int, state: Any, batch: Any) -> tuple[Any, Any, Any]:
     single = count * mpi.size() == 1
-    pmean = mpi.ordered_pmean() if count == 1 else _pmean()
+    pmean = mpi.ordered_pmean() if count == 1 else mean_over_devices()
     state, metrics = learn(state, batch, pmean=pmean)
     return state, metrics, None if single else fingerprint(state)
 
 
-def _pmean() -> Pmean:
-    """Over the devices of all ranks."""
+def mean_over_devices() -> Pmean:
+    """The mean over the devices of all ranks, inside the program of a pmap."""
     over_ranks = mpi.ordered_pmean()
 
     def pmean(tree: Tree) -> Tree:

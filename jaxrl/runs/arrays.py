@@ -34,7 +34,7 @@ def names(tree: Any) -> list[str]:
 def flatten(tree: Any) -> dict[str, np.ndarray]:
     """Copies of the leaves by their names; random keys as their numbers."""
     flat, _ = jax.tree_util.tree_flatten_with_path(tree)
-    return {jax.tree_util.keystr(path): np.array(_key_data(x)) for path, x in flat}
+    return {jax.tree_util.keystr(path): np.array(key_data(x)) for path, x in flat}
 
 
 def unflatten(like: Any, leaves: Mapping[str, np.ndarray]) -> Any:
@@ -54,12 +54,12 @@ def _is_key(leaf: Any) -> bool:
     return jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _key_data(leaf: Any) -> Any:
+def key_data(leaf: Any) -> Any:
     return jax.random.key_data(leaf) if _is_key(leaf) else leaf
 
 
 def _like(leaf: Any, value: np.ndarray) -> jax.Array:
-    like = jax.eval_shape(_key_data, leaf)
+    like = jax.eval_shape(key_data, leaf)
     if (value.shape, value.dtype) != (like.shape, like.dtype):
         raise Mismatch("the state has other shapes than this run's")
     array = jax.numpy.array(value)

@@ -71,13 +71,13 @@ def pytree(cls: type[T]) -> type[T]:
 
     cls = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
     hints = typing.get_type_hints(cls, include_extras=True)
-    real = [name for name, hint in hints.items() if _is_real(hint)]
+    real = [name for name, hint in hints.items() if is_leaf(hint)]
     static = [name for name in hints if name not in real]
     jax.tree_util.register_dataclass(cls, data_fields=real, meta_fields=static)
     return cls
 
 
-def _is_real(hint: Any) -> bool:
+def is_leaf(hint: Any) -> bool:
     """Whether it is a number that may be traced."""
     if typing.get_origin(hint) is Annotated:
         kind, range_ = typing.get_args(hint)

@@ -8,7 +8,6 @@ makes is an argument of the program, so it changes no bit.
 """
 
 import dataclasses
-import fractions
 import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -16,7 +15,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxrl import checks
 from jaxrl.envs import jax_batch
 from jaxrl.envs.jax import JaxEnv
 from jaxrl.envs.jax_batch import EnvBatch
@@ -24,15 +22,13 @@ from jaxrl.maths import summary
 from jaxrl.maths.replay import DeviceReplay
 from jaxrl.maths.summary import Summary
 from jaxrl.training.learner import all_finite
-from jaxrl.training.share import exact_ratio
+from jaxrl.training.program import Program, make_program
 from jaxrl.types import (
     Algorithm,
     Metrics,
     OffPolicy,
     OnPolicy,
-    Pmean,
     Transition,
-    identity,
 )
 
 MAX_COUNT = 2**30  # the step counter stops here, so that it cannot overflow
@@ -63,50 +59,6 @@ class Carry(NamedTuple):
     """Of an update, in units of the denominator of `Program.updates`."""
 
 
-class Program(NamedTuple):
-    """What is compiled: an algorithm in an environment."""
-
-    algo: Algorithm
-    env: JaxEnv
-    data: OnPolicy | OffPolicy
-    pmean: Pmean = identity
-
-    @property
-    def limit(self) -> int:
-        return jax_batch.time_limit(self.env, self.data.max_ep_len)
-
-    @property
-    def updates(self) -> fractions.Fraction:
-        """Off-policy, in a round on average: whole ones are made, the rest is kept."""
-        data: Any = self.data
-        return data.update_every * exact_ratio(data.updates_per_step)
-
-    @property
-    def rounds(self) -> int:
-        """Of an epoch: steps of all environments, or off-policy rounds of updates."""
-        if isinstance(self.data, OnPolicy):
-            return self.data.steps_per_epoch // self.data.num_envs
-        return self.data.steps_per_epoch // self.data.update_every
-
-
-def make_program(
-    algo: Algorithm, env: JaxEnv, data: OnPolicy | OffPolicy | None = None
-) -> Program:
-    """Refuses settings that would drop steps or updates."""
-    data = checks.config(algo.DATA if data is None else data, type(algo.DATA))
-    divisors = [("steps_per_epoch", "num_envs")]
-    if isinstance(data, OffPolicy):
-        divisors = [("steps_per_epoch", "update_every"), ("update_every", "num_envs")]
-    for name, divisor_name in divisors:
-        value, divisor = getattr(data, name), getattr(data, divisor_name)
-        if value % divisor:
-            raise ValueError(
-                f"{name} is {value}, but must be a multiple of {divisor_name}, "
-                f"which is {divisor}"
-            )
-    return Program(algo, env, data)
-
-
 def train(
     key: jax.Array,
     algo: Algorithm,
@@ -133,10 +85,19 @@ def train(
     return carry.state, history | {"Episodes": rows["EpRet"].n}
 
 
-def begin(key: jax.Array, program: Program, config: Any, networks: Any = None) -> Carry:
-    """A run before its first step."""
-    algo, env, data, _ = program
-    init_key, reset_key, run_key = jax.random.split(key, 3)
+def begin(
+    key: jax.Array,
+    program: Program,
+    config: Any,
+    networks: Any = None,
+    shard: jax.Array | int = 0,
+) -> Carry:
+    """A run before its first step; all shards have the same state."""
+    algo, env, data, *_ = program
+    init_key, *own_keys = jax.random.split(key, 3)
+    if program.shards > 1:
+        own_keys = [jax.random.fold_in(one, shard) for one in own_keys]
+    reset_key, run_key = own_keys
     state = algo.init(init_key, env.spec, config, networks)
     envs = jax_batch.reset(env, data.num_envs, reset_key)
     buffer = _empty_buffer(program, state, envs)
@@ -162,7 +123,7 @@ def metric_shapes(carry: Carry, program: Program) -> Metrics:
 def _empty_buffer(
     program: Program, state: Any, envs: EnvBatch
 ) -> Rollout | DeviceReplay:
-    algo, _, data, _ = program
+    algo, _, data, *_ = program
     action = jax.eval_shape(algo.act, state, envs.obs, jax.random.key(0))
     flag = envs.ep_len > 0
     rows = Transition(envs.obs, action, envs.ep_ret, envs.obs, flag, flag)
@@ -250,7 +211,7 @@ def _explore(carry: Carry, program: Program, key: jax.Array) -> jax.Array:
     act_key, random_key = jax.random.split(key)
     action = program.algo.act(carry.state, carry.envs.obs, act_key)
     random = jax.random.uniform(random_key, action.shape, action.dtype, -1, 1)
-    number = carry.env_steps + jnp.arange(len(action))
+    number = carry.env_steps + jnp.arange(len(action)) * program.shards
     return jnp.where((number < data.start_steps)[:, None], random, action)
 
 
@@ -281,7 +242,8 @@ def _step(
         carry.row, {k: summary.summarize(x, after.done) for k, x in ended.items()}
     )
     finite = jnp.isfinite(after.reward).all() & jnp.isfinite(after.next_obs).all()
-    env_steps = jnp.minimum(carry.env_steps + len(obs), MAX_COUNT)
+    more = len(obs) * program.shards
+    env_steps = jnp.minimum(carry.env_steps + more, MAX_COUNT)
     carry = carry._replace(
         envs=envs, env_steps=env_steps, row=row, finite=carry.finite & finite
     )

@@ -1,14 +1,11 @@
 """What is made before a run in a JAX environment starts, and its state between calls.
 
-Environment, buffer and updates are one compiled program (`fused.part`) with one carry.
+Environment, buffer and updates are one compiled program; see `jax_engine`.
 """
 
 import contextlib
 import dataclasses
-import functools
 import math
-import threading
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,60 +19,41 @@ from jaxrl.logging.columns import columns
 from jaxrl.logging.stats import Stats
 from jaxrl.logging.wandb import Wandb
 from jaxrl.maths import user_networks
+from jaxrl.parallel import mpi
 from jaxrl.parallel.devices import Devices
 from jaxrl.runs import arrays
 from jaxrl.runs.spec import Run
 from jaxrl.training import fused, snapshot
 from jaxrl.training.buffers import pack, unpack
-from jaxrl.training.fused import Carry
-from jaxrl.training.jax_episodes import evaluate
+from jaxrl.training.fused import Carry, Row
+from jaxrl.training.jax_engine import Engine
 from jaxrl.training.progress import Progress
-from jaxrl.training.share import Share
+from jaxrl.training.share import Share, with_counts
 from jaxrl.training.user_code import UserCode
 from jaxrl.types import EnvSpec, Metrics, OnPolicy, Transition
-
-SECONDS = 1.0  # of one call, between two looks for signals
 
 
 @dataclasses.dataclass
 class JaxSetup:
-    """The parts of a run in a JAX environment."""
+    """The parts of a run in a JAX environment; several can share an engine."""
 
     run: Run
     share: Share
-    devices: Devices
-    program: fused.Program
+    engine: Engine
     key: jax.Array
-    networks: Any = None
+    index: int = 0
+    """Of the run among those of the engine."""
     progress: Progress = dataclasses.field(default_factory=Progress)
-    carry: Carry | None = None
-    rounds_per_call: int = 1
     make_state: Callable[[], Any] | None = None
-
-    def __post_init__(self) -> None:
-        config = checks.config(self.run.config, self.run.module.Config)
-        begin = functools.partial(
-            fused.begin,
-            program=self.program,
-            config=config,
-            networks=self.networks,
-        )
-        self._begin = jax.jit(begin)
-        self.shapes: Carry = jax.eval_shape(begin, self.key)
-        self._compiled = threading.Event()
-        self._error: Exception | None = None
-        tests = self.run.data.num_test_episodes
-        self._evaluate = jax.jit(
-            lambda state, key: evaluate(state, self.program, tests, key)
-        )
+    _start: Carry | None = None
 
     @property
     def spec(self) -> EnvSpec:
-        return self.program.env.spec
+        return self.engine.program.env.spec
 
     @property
     def state_shapes(self) -> Any:
-        return self.shapes.state
+        return self.engine.shapes.state
 
     @property
     def columns(self) -> tuple[list[str], set[str]]:
@@ -85,86 +63,65 @@ class JaxSetup:
     @property
     def metrics(self) -> Metrics:
         """The shapes of those of one update."""
-        return fused.metric_shapes(self.shapes, self.program)
+        return fused.metric_shapes(self.engine.shapes, self.engine.program)
 
-    # Start and compile
+    # Start
 
     def init_state(self) -> Any:
         """Also starts the environments."""
-        self.carry = self._begin(self.key)
-        return self.make_state() if self.make_state else self.carry.state
+        config = checks.config(self.run.config, self.run.module.Config)
+        self._start = self.engine.begin(self.key, config)
+        return self.make_state() if self.make_state else self._start.state
 
     def starting_with(self, make_state: Callable[[], Any], run: Run) -> "JaxSetup":
         """The same, but with another initial state, which `run` records."""
         return dataclasses.replace(self, make_state=make_state, run=run)
 
     def start(self, state: Any) -> None:
-        assert self.carry is not None
-        self.carry = self.carry._replace(state=state)
+        assert self._start is not None
+        self.engine.start(self.index, self._start._replace(state=state))
+        self._start = None
 
     def compile(self) -> None:
-        """Starts compiling in a thread."""
-        threading.Thread(target=self._compile).start()
+        self.engine.compile()
 
-    def _compile(self) -> None:
-        try:
-            part = lambda *given: fused.part(given[0], self.program, *given[1:])  # noqa: E731
-            lowered = jax.jit(part, donate_argnums=0).lower(self.shapes, 1, False)
-            self._part: Callable = lowered.compile()
-        except Exception as error:
-            self._error = error
-        self._compiled.set()
-
-    def ready(self, seconds: float) -> bool:
-        """Whether it is compiled; waits up to `seconds` for it."""
-        return self._compiled.wait(seconds)
+    def replicate(self, state: Any) -> Any:
+        """The engine copies it to its devices."""
+        return state
 
     # Train
 
     @property
     def round_steps(self) -> int:
-        """Environment steps of a round."""
-        data: Any = self.run.data
-        return data.num_envs if isinstance(data, OnPolicy) else data.update_every
+        """Environment steps of a round, of all shards."""
+        program, data = self.engine.program, self.engine.program.data
+        steps = data.num_envs if isinstance(data, OnPolicy) else data.update_every
+        return steps * program.shards
 
-    def advance(self) -> dict[str, Stats] | None:
-        """One call, of about a second; the epoch's row if it ends the epoch."""
-        if self._error:
-            raise self._error
-        rounds, last = self._next_rounds()
-        start = time.perf_counter()
-        self.carry, row = self._part(self.carry, rounds, last)
-        row = jax.device_get(row)  # waits for the result
-        seconds = time.perf_counter() - start
-        self.rounds_per_call = max(int(SECONDS * rounds / seconds), 1)
-        self.progress.env_steps += rounds * self.round_steps
-        return {name: _stats(x) for name, x in row.items()} if last else None
-
-    def _next_rounds(self) -> tuple[int, bool]:
-        """How many rounds are next, and whether they end the epoch."""
+    @property
+    def rounds_left(self) -> int:
+        """In this epoch."""
         done, per_epoch = self.progress.env_steps, self.run.data.steps_per_epoch
         end = min((done // per_epoch + 1) * per_epoch, self.run.total_steps)
-        left = -(-(end - done) // self.round_steps)
-        rounds = min(left, self.rounds_per_call)
-        return rounds, rounds == left
+        return -(-(end - done) // self.round_steps)
 
     def evaluate(self) -> dict[str, Stats]:
         """Greedy episodes, which differ from epoch to epoch."""
-        if not self.run.data.num_test_episodes:
+        count = self.share.split(self.run.data.num_test_episodes)
+        if not count:
             return {}
-        assert self.carry is not None
         key = jax.random.fold_in(jax.random.fold_in(self.key, 1), self.progress.epoch)
-        row = jax.device_get(self._evaluate(self.carry.state, key))
-        return {name: _stats(x) for name, x in row.items()}
+        if self.share.ranks > 1:
+            key = jax.random.fold_in(key, self.share.rank)
+        return stats(self.engine.evaluate(self.index, count, key))
 
     def check_finite(self) -> None:
         """Raises with the name of what is not."""
-        assert self.carry is not None
-        if self.carry.finite:
+        stack, step = self.engine.stack, self.progress.env_steps
+        if stack.is_finite(self.index):
             return
-        step = self.progress.env_steps
-        leaves = arrays.flatten(self.carry.state)
-        rows = self.carry.buffer.rows
+        leaves = arrays.flatten(stack.state(self.index))
+        rows = stack.rest(self.index).buffer.rows
         leaves |= {f"the {name}": np.asarray(x) for name, x in rows._asdict().items()}
         snapshot.check_finite(leaves, step)
         raise FloatingPointError(
@@ -175,56 +132,69 @@ class JaxSetup:
 
     def saved(self) -> dict[str, Any]:
         """The carry, except the algorithm's state and the rows of a replay buffer."""
-        return {"carry": arrays.flatten(self._rest(self.carry))}
-
-    def _rest(self, carry: Any) -> Carry:
-        replay = not isinstance(self.run.data, OnPolicy)
-        buffer = carry.buffer._replace(rows=()) if replay else carry.buffer
-        return carry._replace(state=(), buffer=buffer)
+        rest = self.engine.stack.rest(self.index, rows=not self.replay_capacity)
+        return {"carry": arrays.flatten(rest)}
 
     def restore(
         self, saved: Mapping[str, Any], rows: np.ndarray | None, first: int
     ) -> list[str]:
         """Continues from what was saved; the state follows by `start`."""
-        rest = arrays.unflatten(self._rest(self.shapes), saved["carry"])
-        buffer = rest.buffer
-        if not isinstance(self.run.data, OnPolicy):
-            buffer = buffer._replace(rows=self._replay_rows(rows, first))
-        self.carry = rest._replace(buffer=buffer)
+        shapes = self.engine.shapes_of_run._replace(state=())
+        if self.replay_capacity:
+            shapes = shapes._replace(buffer=shapes.buffer._replace(rows=()))
+        rest = arrays.unflatten(shapes, saved["carry"])
+        if self.replay_capacity:
+            filled = self._replay_rows(rows, first)
+            rest = rest._replace(buffer=rest.buffer._replace(rows=filled))
+        self._start = rest
         return []
 
     @property
     def replay_capacity(self) -> int:
-        rows = self.shapes.buffer.rows
+        """Of a shard."""
+        rows = self.engine.shapes.buffer.rows
         return 0 if isinstance(self.run.data, OnPolicy) else len(rows.reward)
 
     def take_rows(self) -> tuple[np.ndarray | None, int]:
-        """Replay rows that no checkpoint holds yet, and the number of their first."""
+        """Replay rows that no checkpoint holds yet, and the number of their first.
+
+        Those of several devices are side by side.
+        """
         if not self.replay_capacity:
             return None, 0
-        assert self.carry is not None
-        inserted = self.progress.env_steps
+        inserted = self.progress.env_steps // self.engine.program.shards
         first = max(self.progress.saved_rows, inserted - self.replay_capacity)
         places = np.arange(first, inserted) % self.replay_capacity
-        rows = jax.tree.map(lambda x: np.asarray(x)[places], self.carry.buffer.rows)
+        rows = self.engine.stack.rest(self.index).buffer.rows
+        if not self.engine.splits_envs:
+            rows = jax.tree.map(lambda x: np.asarray(x)[None], rows)
+        shards = range(len(rows.reward))
+        parts = [pack(jax.tree.map(lambda x, i=i: x[i][places], rows)) for i in shards]
         self.progress.saved_rows = inserted
-        return pack(rows), first
+        return np.concatenate(parts, axis=1), first
 
     def _replay_rows(self, rows: Any, first: int) -> Transition:
-        empty = jax.tree.map(
-            lambda x: np.zeros(x.shape, x.dtype), self.shapes.buffer.rows
-        )
+        shapes = self.engine.shapes_of_run.buffer.rows
+        filled = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
         if rows is None:
-            return empty
+            return filled
         places = np.arange(first, first + len(rows)) % self.replay_capacity
-        saved: Any = unpack(rows, self.spec.obs_size)
-        for field, values in zip(empty, saved, strict=True):
-            field[places] = values
+        shards = self.engine.devices.count if self.engine.splits_envs else 1
+        parts: Any = np.split(rows, shards, axis=1)
+        for i, part in enumerate(parts):
+            saved: Any = unpack(part, self.spec.obs_size)
+            for field, values in zip(filled, saved, strict=True):
+                (field[i] if self.engine.splits_envs else field)[places] = values
         self.progress.saved_rows = first + len(rows)
-        return jax.tree.map(jax.numpy.asarray, empty)
+        return jax.tree.map(jax.numpy.asarray, filled)
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def stats(row: Row) -> dict[str, Stats]:
+    """A row as the logger takes it."""
+    return {name: _stats(x) for name, x in row.items()}
 
 
 def _stats(summary: Any) -> Stats:
@@ -232,42 +202,72 @@ def _stats(summary: Any) -> Stats:
     return Stats(int(n), *map(float, rest)) if n else Stats()
 
 
-def prepare_jax(run: Run, env: JaxEnv, user: UserCode) -> JaxSetup:
+@dataclasses.dataclass
+class SharedEngine:
+    """The engine of `size` runs, made when the first of them is prepared."""
+
+    size: int = 1
+    engine: Engine | None = None
+    taken: int = 0
+    """Runs that have it."""
+
+
+def prepare_jax(
+    run: Run, env: JaxEnv, user: UserCode, shared: SharedEngine
+) -> JaxSetup:
     """Makes the parts of a run; refuses, and writes nothing, if it cannot be run."""
-    for name in ("devices", "num_procs"):
-        if getattr(run, name) not in (0, 1):
-            raise ValueError(
-                f"{name} is {getattr(run, name)}, but a JAX environment is trained by "
-                "one process on one device"
-            )
     if run.env_workers:
         raise ValueError("a JAX environment has no workers; leave out --env_workers")
-    if run.wandb:
+    if run.wandb and mpi.rank() == 0:
         Wandb.check_available()
-    devices = Devices(1, 1, "the run")
-    if devices.on_host:
-        _check_memory(run, env.spec)
-    return JaxSetup(
-        run=dataclasses.replace(run, num_procs=1, devices=1),
-        share=Share(run.data),
-        devices=devices,
-        program=fused.make_program(run.module, env, run.data),
+    engine = shared.engine or _make_engine(run, env, user, shared.size)
+    shared.engine = engine
+    setup = JaxSetup(
+        run=with_counts(run, engine.devices.count if engine.splits_envs else 1),
+        share=Share(run.data, mpi.rank(), mpi.size()),
+        engine=engine,
         key=jax.random.key(run.seed),
-        networks=user_networks.build(run.networks, user.networks, env.spec),
+        index=shared.taken,
+    )
+    shared.taken += 1
+    return setup
+
+
+def _make_engine(run: Run, env: JaxEnv, user: UserCode, runs: int) -> Engine:
+    devices = _devices(run, runs)
+    shared = 1 if runs % devices.count == 0 and runs > 1 else devices.count
+    if devices.on_host:
+        _check_memory(run, env.spec, runs)
+    return Engine(
+        fused.make_program(run.module, env, run.data, mpi.size(), shared),
+        user_networks.build(run.networks, user.networks, env.spec),
+        checks.config(run.config, run.module.Config),
+        runs,
+        devices,
     )
 
 
-def _check_memory(run: Run, spec: EnvSpec) -> None:
-    """Refuses a buffer that does not fit, before it is allocated."""
+def _devices(run: Run, runs: int) -> Devices:
+    """They share the runs if these can be split, or else a run's environments."""
+    if runs > 1 and (not run.devices or runs % run.devices == 0):
+        return Devices(run.devices, runs, "the number of runs")
+    return Devices(run.devices, run.data.num_envs, "num_envs")
+
+
+def _check_memory(run: Run, spec: EnvSpec, runs: int) -> None:
+    """Refuses buffers that do not fit, before they are allocated."""
     off_policy = not isinstance(run.data, OnPolicy)
     what = "replay_size" if off_policy else "steps_per_epoch"
     rows = getattr(run.data, what)
     row_bytes = 4 * (2 * spec.obs_size + spec.action.size + 1) + 2
-    needed, there = rows * row_bytes, _free_memory()
+    needed, there = runs * rows * row_bytes, _free_memory()
     if needed > there:
+        several = f"{runs} runs x " if runs > 1 else ""
+        fewer = " or train fewer runs at once" if runs > 1 else ""
         raise ValueError(
-            f"{what} is {rows:,}, and as many transitions of {row_bytes} bytes take "
-            f"{needed / 1e9:.1f} GB, but {there / 1e9:.1f} GB are free; lower {what}"
+            f"{several}{what} {rows:,} x {row_bytes} bytes a transition are "
+            f"{needed / 1e9:.1f} GB, but {there / 1e9:.1f} GB are free; lower "
+            f"{what}{fewer}"
         )
 
 

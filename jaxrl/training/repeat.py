@@ -23,4 +23,4 @@ def repeat(run: Run, path: Path, epochs: int) -> None:
         if end.epoch >= epochs and end.stop.signal is None:
             end.stop.signal = signal.SIGUSR1  # all ranks see it, as if it had come
 
-    session.run(setup, path, screen=False, after_epoch=[stop])
+    session.run(session.Start(setup, path, after_epoch=[stop]), screen=False)

@@ -1,7 +1,8 @@
 """One start of a run: restores it, opens what it writes, runs the loop, closes all."""
 
+import contextlib
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,42 +43,55 @@ class Result(NamedTuple):
         return f"Result({', '.join(parts)})"
 
 
-def run(
-    setup: AnySetup,
-    path: Path,
-    saved: Saved | None = None,
-    *,
-    screen: bool = True,
-    notes: Sequence[str] = (),
-    callbacks: Callbacks = Callbacks(),
-    after_epoch: Sequence[Callback] = (),
-) -> Result:
-    """Trains from the first step or a checkpoint to the last step or a signal."""
+class Start(NamedTuple):
+    """A run that is prepared, to train from its first step or from a checkpoint."""
+
+    setup: AnySetup
+    path: Path
+    saved: Saved | None = None
+    notes: Sequence[str] = ()
+    callbacks: Callbacks = Callbacks()
+    after_epoch: Sequence[Callback] = ()
+
+
+def run(start: Start, screen: bool = True) -> Result:
+    """Trains to the last step or a signal."""
+    setup = start.setup
+    stop = StopRequest(mpi.allreduce_max if setup.share.ranks > 1 else None)
+    with opened(start, stop, screen) as training, stop, mpi.watchdog():
+        if isinstance(setup, JaxSetup):
+            jax_loop.run_loop([training], training.log.sinks.terminal)
+        else:
+            loop.run_loop(training)
+    return result(training)
+
+
+@contextlib.contextmanager
+def opened(start: Start, stop: StopRequest, screen: bool) -> Iterator[Training]:
+    """Restores a run and opens what it writes."""
+    setup, path, saved, notes, callbacks, after_epoch = start
     if saved is None or not is_complete(setup.run, saved):
         setup.compile()
     restored = snapshot.restore(setup, saved) if saved else None
     state = sync_replicas(setup, restored.state if restored else setup.init_state())
     setup.start(state)
     log, saver = open_outputs(setup, path, saved, screen)
-    if restored:
-        log.restore(restored.logger)
-        callbacks.restore(restored.callbacks)
-        notes = [*notes, *restored.notes]
-    for note in notes:
-        log.sinks.note(note)
-    stop = StopRequest(mpi.allreduce_max if setup.share.ranks > 1 else None)
-    parts = (setup, path, state, log, saver, stop)
-    training = Training(*parts, callbacks, after_epoch)
-    run_loop = jax_loop.run_loop if isinstance(setup, JaxSetup) else loop.run_loop
     try:
-        with stop, mpi.watchdog():
-            run_loop(training)
+        if restored:
+            log.restore(restored.logger)
+            callbacks.restore(restored.callbacks)
+        for note in [*notes, *(restored.notes if restored else [])]:
+            log.sinks.note(note)
+        yield Training(setup, path, state, log, saver, stop, callbacks, after_epoch)
     finally:
         saver.close()
         log.close()
         setup.close()
-    outcome = stop.signal, setup.progress.stop
-    return Result(training.state, log.history, path, *outcome)
+
+
+def result(training: Training) -> Result:
+    outcome = training.stop.signal, training.setup.progress.stop
+    return Result(training.state, training.log.history, training.path, *outcome)
 
 
 def is_complete(run: Run, saved: Saved) -> bool:
@@ -92,4 +106,4 @@ def sync_replicas(setup: AnySetup, state: Any) -> Any:
     if setup.share.ranks > 1:
         leaves = mpi.broadcast(arrays.flatten(state))
         state = arrays.unflatten(state, leaves)
-    return setup.devices.replicate(state)
+    return setup.replicate(state)

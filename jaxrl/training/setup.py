@@ -19,10 +19,10 @@ from jaxrl.parallel.devices import Devices
 from jaxrl.runs.spec import Run
 from jaxrl.training.acting import Actor
 from jaxrl.training.buffers import HostReplay, Rollout
-from jaxrl.training.jax_setup import JaxSetup, prepare_jax
+from jaxrl.training.jax_setup import JaxSetup, SharedEngine, prepare_jax
 from jaxrl.training.learner import Learner, scan_updates
 from jaxrl.training.progress import Progress
-from jaxrl.training.share import Share
+from jaxrl.training.share import Share, with_counts
 from jaxrl.training.user_code import NONE, UserCode
 from jaxrl.types import EnvSpec, OnPolicy
 
@@ -68,6 +68,10 @@ class Setup:
 
     def start(self, state: Any) -> None:
         self.actor.set_state(state)
+
+    def replicate(self, state: Any) -> Any:
+        """A copy on each device."""
+        return self.devices.replicate(state)
 
     def compile(self) -> None:
         """Starts compiling in a thread, while the first steps are taken."""
@@ -126,14 +130,24 @@ class Setup:
 AnySetup = Setup | JaxSetup
 
 
-def prepare(run: Run, user: UserCode = NONE) -> AnySetup:
-    """Makes the parts of a run; refuses, and writes nothing, if it cannot be run."""
+def prepare(
+    run: Run, user: UserCode = NONE, shared: SharedEngine | None = None
+) -> AnySetup:
+    """Makes the parts of a run; refuses, and writes nothing, if it cannot be run.
+
+    Runs that are trained together in one program have a `shared` engine.
+    """
     try:
         given = run.env if user.env is None else user.env
         jax_env = jax_finding.find(given, run.env_kwargs)
+        if jax_env is None and shared:
+            raise ValueError(
+                f"{given} is no JAX environment; several runs in one program need one "
+                "(jaxrl grid trains in others, with a process for each run)"
+            )
         if jax_env is None:
             return _prepare(run, user)
-        setup = prepare_jax(run, jax_env, user)
+        setup = prepare_jax(run, jax_env, user, shared or SharedEngine())
         _check_state(setup.state_shapes, run)
         _check_metrics(setup.metrics, run)
         return setup
@@ -153,7 +167,7 @@ def _prepare(run: Run, user: UserCode) -> Setup:
     act_stream, batch_stream, seeds = _random_streams(run.seed, share.rank)
     env_seed, test_seed, init_seed = map(int, seeds.generate_state(3))
     devices = Devices(run.devices, *share.for_devices)
-    run = _with_counts(run, devices.count)
+    run = with_counts(run, devices.count)
     if run.wandb and share.rank == 0:
         Wandb.check_available()
     test_episodes = share.split(data.num_test_episodes)
@@ -259,18 +273,6 @@ def _random_streams(seed: int, rank: int) -> list[np.random.SeedSequence]:
     # A sequence's children differ by their keys; rank 0 has the first three.
     root = np.random.SeedSequence(seed, spawn_key=(2 + rank,) if rank else ())
     return root.spawn(3)
-
-
-def _with_counts(run: Run, devices: int) -> Run:
-    """The run with the numbers of processes and devices that there are."""
-    ranks = mpi.size()
-    if run.num_procs not in (0, 1, ranks):
-        there = "is one process" if ranks == 1 else f"are {ranks} processes"
-        raise ValueError(
-            f"num_procs is {run.num_procs}, but there {there}; start it under mpirun "
-            f"-n {run.num_procs}"
-        )
-    return dataclasses.replace(run, num_procs=ranks, devices=devices)
 
 
 def state_shapes(run: Run) -> Any:

@@ -3,6 +3,8 @@
 import dataclasses
 import fractions
 
+from jaxrl.parallel import mpi
+from jaxrl.runs.spec import Run
 from jaxrl.types import OffPolicy, OnPolicy
 
 LARGEST_DENOMINATOR = 10**6  # so that 0.1 is 1/10, and 0.3333333333333333 is 1/3
@@ -108,3 +110,15 @@ class Share:
         """
         due = getattr(self.data, "start_steps", 0) - env_steps
         return due - self.rank * self.data.num_envs
+
+
+def with_counts(run: Run, devices: int) -> Run:
+    """The run with the numbers of processes and devices that there are."""
+    ranks = mpi.size()
+    if run.num_procs not in (0, 1, ranks):
+        there = "is one process" if ranks == 1 else f"are {ranks} processes"
+        raise ValueError(
+            f"num_procs is {run.num_procs}, but there {there}; start it under mpirun "
+            f"-n {run.num_procs}"
+        )
+    return dataclasses.replace(run, num_procs=ranks, devices=devices)

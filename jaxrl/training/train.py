@@ -3,8 +3,9 @@
 import contextlib
 import dataclasses
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from jaxrl.errors import UserError
 from jaxrl.parallel import mpi
@@ -14,7 +15,8 @@ from jaxrl.runs.spec import Run
 from jaxrl.runs.status import Attempt, Status
 from jaxrl.training import init_from, session, user_env
 from jaxrl.training.callbacks import RecordVideo
-from jaxrl.training.session import Result, is_complete
+from jaxrl.training.jax_setup import SharedEngine
+from jaxrl.training.session import Result, Start, is_complete
 from jaxrl.training.setup import AnySetup, prepare
 from jaxrl.training.user_callbacks import Callbacks
 from jaxrl.training.user_code import NONE, UserCode
@@ -22,6 +24,18 @@ from jaxrl.training.user_code import NONE, UserCode
 
 def train(run: Run, screen: bool = True, user: UserCode = NONE) -> Result:
     """Runs to the end; refuses bad input before anything is written or removed."""
+    with started(run, user) as (start, attempt):
+        return _run(start, attempt, screen)
+
+
+Started = tuple[Start, Attempt]
+
+
+@contextlib.contextmanager
+def started(
+    run: Run, user: UserCode = NONE, shared: SharedEngine | None = None
+) -> Iterator[Started]:
+    """A new run, prepared in its directory."""
     user.check()
     path = directory.run_path(run)
     with _claimed(path), Attempt(path, None, mpi.rank() == 0) as attempt:
@@ -29,7 +43,7 @@ def train(run: Run, screen: bool = True, user: UserCode = NONE) -> Result:
             refuse = contents.refuse_foreign if run.overwrite else contents.refuse_run
             refuse(path)
         user_env.check_video(run)
-        setup, notes = init_from.apply(prepare(run, user))
+        setup, notes = init_from.apply(prepare(run, user, shared))
         notes += user_env.notes(run, user.env)
         if mpi.rank() == 0:
             if run.video_every:
@@ -39,7 +53,17 @@ def train(run: Run, screen: bool = True, user: UserCode = NONE) -> Result:
             kept = contents.clear(path)
             notes += [f"your own files in {path} are now in {kept}"] if kept else []
             notes += directory.notes_on_unused(setup.run)
-        return _run(setup, path, attempt, None, screen, user, notes)
+        yield _start(setup, path, None, user, notes), attempt
+
+
+def _start(
+    setup: AnySetup, path: Path, saved: Saved | None, user: UserCode, notes: list[str]
+) -> Start:
+    run = setup.run
+    records = run.video_every and mpi.rank() == 0
+    after_epoch = [RecordVideo(run, path)] if records else []
+    callbacks = Callbacks.from_run(run, user)
+    return Start(setup, path, saved, notes, callbacks, after_epoch)
 
 
 def _claimed(path: Path) -> contextlib.AbstractContextManager[None]:
@@ -47,35 +71,32 @@ def _claimed(path: Path) -> contextlib.AbstractContextManager[None]:
     return contextlib.nullcontext() if mpi.rank() else directory.locked(path)
 
 
-def _run(
-    setup: AnySetup,
-    path: Path,
-    attempt: Attempt,
-    saved: Saved | None,
-    screen: bool,
-    user: UserCode,
-    notes: Sequence[str] = (),
-) -> Result:
+def _run(start: Start, attempt: Attempt, screen: bool) -> Result:
     """To the end or a signal, with its status kept up to date."""
-    run = setup.run
-    records = run.video_every and mpi.rank() == 0
+    with noting(start, attempt):
+        result = session.run(start, screen)
+    note_end(start, attempt, result)
+    return result
+
+
+@contextlib.contextmanager
+def noting(start: Start, attempt: Attempt) -> Iterator[None]:
+    """Notes in the status that it is running; says of a failed disk what is saved."""
+    run, saved = start.setup.run, start.saved
     attempt.start(saved.content["env_steps"] if saved else 0, run.total_steps)
     try:
-        result = session.run(
-            setup,
-            path,
-            saved,
-            screen=screen,
-            notes=notes,
-            callbacks=Callbacks.from_run(run, user),
-            after_epoch=[RecordVideo(run, path)] if records else [],
-        )
+        yield
     except OSError as error:
-        raise OSError(f"{status.describe(error)}; {_what_is_saved(path)}") from error
+        reason = f"{status.describe(error)}; {_what_is_saved(start.path)}"
+        raise OSError(reason) from error
     finally:
-        attempt.step = setup.progress.env_steps
-    progress = setup.progress
-    if progress.is_complete(run.total_steps):
+        attempt.step = start.setup.progress.env_steps
+
+
+def note_end(start: Start, attempt: Attempt, result: Result) -> None:
+    """Notes how it ended, if by itself or by a signal."""
+    progress = start.setup.progress
+    if progress.is_complete(start.setup.run.total_steps):
         finished = Status(state="finished", exit_code=0)
         by, reason = progress.stopped_by, progress.stop
         attempt.end(dataclasses.replace(finished, stopped_by=by, reason=reason))
@@ -83,7 +104,6 @@ def _run(
         stopped = Status.from_signal(result.stopped_by)
         reason = f"{stopped.reason} and saved"
         attempt.end(dataclasses.replace(stopped, reason=reason))
-    return result
 
 
 def _what_is_saved(path: Path) -> str:
@@ -109,8 +129,29 @@ def resume(
     because the run may be a stranger's. With `changed_code`, a user's algorithm may be
     another than the run was started with.
     """
+    options = ResumeOptions(steps, wandb, changed_code)
+    with resumed(Path(path), options, user) as (start, attempt):
+        return _run(start, attempt, screen)
+
+
+class ResumeOptions(NamedTuple):
+    """What can be given beside the directory; see `resume`."""
+
+    steps: int | None = None
+    wandb: bool = False
+    changed_code: bool = False
+
+
+@contextlib.contextmanager
+def resumed(
+    path: Path,
+    options: ResumeOptions,
+    user: UserCode = NONE,
+    shared: SharedEngine | None = None,
+) -> Iterator[Started]:
+    """A run that was begun, prepared to continue."""
+    steps, wandb, changed_code = options
     user.check()
-    path = Path(path)
     config = directory.config_text(path)
     before = status.read(path / status.FILE)
     with _claimed(path), Attempt(path, before, mpi.rank() == 0) as attempt:
@@ -124,7 +165,7 @@ def resume(
         longer, saved = _longer(run, saved, end)
         _check_callbacks(longer, saved, user)
         user = dataclasses.replace(user, env=user_env.resumed_env(longer, user.env))
-        setup = prepare(dataclasses.replace(longer, wandb=wandb), user)
+        setup = prepare(dataclasses.replace(longer, wandb=wandb), user, shared)
         notes = [*complaints, *_notes(longer, saved, config)]
         if saved is None:
             setup, more = init_from.apply(setup)
@@ -132,7 +173,7 @@ def resume(
             if mpi.rank() == 0:
                 contents.reset(path)
         notes += directory.notes_on_wandb(texts[-1], wandb)
-        return _run(setup, path, attempt, saved, screen, user, notes)
+        yield _start(setup, path, saved, user, notes), attempt
 
 
 def _newest_checkpoint(path: Path) -> tuple[Saved | None, list[str]]:

@@ -1,0 +1,191 @@
+"""The compiled program of runs in a JAX environment.
+
+A carry is all that a run is between two calls. Those of several runs are stacked, and
+one program trains them: on a CPU one after the other, which gives each run the bits
+that it has alone; elsewhere side by side by vmap, which rounds differently. Several
+devices share the runs, or else each run's environments.
+"""
+
+import functools
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrl.parallel import mpi
+from jaxrl.parallel.devices import Devices, mean_over_devices
+from jaxrl.training import fused
+from jaxrl.training.carry_stack import CarryStack
+from jaxrl.training.fused import Carry, Row
+from jaxrl.training.jax_episodes import evaluate
+from jaxrl.training.program import Program
+
+SECONDS = 1.0  # of one call, between two looks for signals
+
+
+class Call(NamedTuple):
+    """What one call of the program did."""
+
+    runs: list[int]
+    rounds: int  # of each of them
+    rows: list[list[Row]] | None
+    """If their epoch is over, the rows of each run, one for each of its devices."""
+
+
+class Engine:
+    """Trains `size` runs that differ only in keys and real-valued settings."""
+
+    def __init__(
+        self,
+        program: Program,
+        networks: Any,
+        config: Any,
+        size: int = 1,
+        devices: Devices | None = None,
+        side_by_side: bool | None = None,
+    ) -> None:
+        self.program, self.size = program, size
+        self.devices = devices or Devices(1, 1, "the run")
+        by_default = not self.devices.on_host
+        self.side_by_side = by_default if side_by_side is None else side_by_side
+        self.splits_envs = program.shards > mpi.size()
+        self.stack = CarryStack(size, self.devices, self.splits_envs)
+        begin = functools.partial(fused.begin, program=program, networks=networks)
+        self._begin = jax.jit(begin)
+        self.shapes: Carry = jax.eval_shape(begin, jax.random.key(0), config=config)
+        self._evaluate = jax.jit(
+            lambda state, count, key: evaluate(state, program, count, key),
+            static_argnums=1,
+        )
+        self._starts: dict[int, Carry] = {}
+        self._compiling: threading.Thread | None = None
+        self._compiled = threading.Event()
+        self._error: Exception | None = None
+        self._rounds_per_second = 0.0  # of all runs
+
+    # Start
+
+    def begin(self, key: jax.Array, config: Any) -> Carry:
+        """A run before its first step, as in `shapes_of_run`."""
+        shards = range(self.devices.count if self.splits_envs else 1)
+        first = mpi.rank() * len(shards)
+        parts = [self._begin(key, config=config, shard=first + i) for i in shards]
+        if not self.splits_envs:
+            return parts[0]
+        rest = [part._replace(state=()) for part in parts]
+        stacked = jax.tree.map(lambda *x: jnp.stack(x), *rest)
+        return stacked._replace(state=parts[0].state)
+
+    @property
+    def shapes_of_run(self) -> Carry:
+        """With `splits_envs`, all but the state is [devices, ...]."""
+        if not self.splits_envs:
+            return self.shapes
+        rest = jax.eval_shape(self.stack.copies, self.shapes._replace(state=()))
+        return rest._replace(state=self.shapes.state)
+
+    def start(self, run: int, carry: Carry) -> None:
+        """Gives a run's carry, before the first call."""
+        self._starts[run] = carry
+
+    # Compile
+
+    def compile(self) -> None:
+        """Starts compiling in a thread, once."""
+        if self._compiling is None:
+            self._compiling = threading.Thread(target=self._compile)
+            self._compiling.start()
+
+    def _compile(self) -> None:
+        try:
+            shape = self.stack.shape
+            broadcast = lambda x: jnp.broadcast_to(x, (*shape, *x.shape))  # noqa: E731
+            carries = jax.eval_shape(
+                lambda carry: jax.tree.map(broadcast, carry), self.shapes
+            )
+            which = jax.ShapeDtypeStruct(shape, np.int32)
+            counts = jax.ShapeDtypeStruct(shape[:1], np.int32)
+            lowered = self._on_devices().lower(carries, which, counts, 1, False)
+            self._call: Callable = lowered.compile()
+        except Exception as error:
+            self._error = error
+        self._compiled.set()
+
+    def _on_devices(self) -> Any:
+        if self.devices.count > 1:
+            return self.devices.pmap(self._advance, (0, 0, 0, None, None))
+
+        def on_one(carries: Any, which: Any, counts: Any, *call: Any) -> Any:
+            given = jax.tree.map(lambda x: x[0], (carries, which, counts))
+            return jax.tree.map(lambda x: x[None], self._advance(*given, *call))
+
+        return jax.jit(on_one, donate_argnums=0)
+
+    def ready(self, seconds: float) -> bool:
+        """Whether it is compiled; waits up to `seconds` for it."""
+        return self._compiled.wait(seconds)
+
+    # Train
+
+    def _advance(
+        self, carries: Carry, which: jax.Array, count: jax.Array, rounds: Any, last: Any
+    ) -> tuple[Carry, Row]:
+        """The first `count` runs in `which`, of one device; rows of all its runs."""
+        pmean = mean_over_devices() if self.splits_envs else mpi.ordered_pmean()
+        program = self.program._replace(pmean=pmean)
+        part = lambda carry: fused.part(carry, program, rounds, last)  # noqa: E731
+        if self.size == 1:
+            after = part(jax.tree.map(lambda x: x[0], carries))
+            return jax.tree.map(lambda x: x[None], after)
+        if self.side_by_side:
+            chosen = jnp.arange(len(which)) < count
+            chosen = jnp.zeros_like(chosen).at[which].set(chosen)
+            after = jax.vmap(part)(carries)
+            return jax.vmap(_choose)(chosen, after, (carries, carries.row))
+
+        def train_one(i: jax.Array, both: tuple[Carry, Row]) -> tuple[Carry, Row]:
+            run = which[i]
+            after = part(jax.tree.map(lambda x: x[run], both[0]))
+            return jax.tree.map(lambda x, new: x.at[run].set(new), both, after)
+
+        return jax.lax.fori_loop(0, count, train_one, (carries, carries.row))
+
+    def advance(self, runs: Sequence[int], rounds_left: int) -> Call:
+        """One call, of about a second, for some of the runs.
+
+        All of them have as many rounds left in their epoch.
+        """
+        if self._error:
+            raise self._error
+        stack = self.stack
+        if stack.carries is None:
+            stack.fill(self._starts)
+        trained, rounds = self._next_call(runs, rounds_left)
+        last, start = rounds == rounds_left, time.perf_counter()
+        given = (stack.carries, *stack.order(trained), rounds, last)
+        stack.carries, rows = self._call(*given)
+        rows = jax.device_get(rows)  # waits for the result
+        seconds = time.perf_counter() - start
+        self._rounds_per_second = rounds * len(trained) / seconds
+        ended = [stack.rows_of(rows, run) for run in trained] if last else None
+        return Call(trained, rounds, ended)
+
+    def _next_call(self, runs: Sequence[int], left: int) -> tuple[list[int], int]:
+        """Which runs are trained, and how many rounds each; the same on all ranks."""
+        fitting = mpi.bcast_int(int(SECONDS * self._rounds_per_second))
+        least = 1 if self.splits_envs else self.devices.count
+        count = len(runs) if self.side_by_side else max(fitting // left, least)
+        chosen = list(runs[:count])
+        return chosen, min(max(fitting // len(chosen), 1), left)
+
+    def evaluate(self, run: int, episodes: int, key: jax.Array) -> Row:
+        """Greedy episodes of a run's policy."""
+        return jax.device_get(self._evaluate(self.stack.state(run), episodes, key))
+
+
+def _choose(chosen: jax.Array, new: Any, old: Any) -> Any:
+    return jax.tree.map(lambda x, y: jnp.where(chosen, x, y), new, old)
