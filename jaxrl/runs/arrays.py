@@ -55,6 +55,7 @@ def _is_key(leaf: Any) -> bool:
 
 
 def key_data(leaf: Any) -> Any:
+    """A random key as its numbers; anything else as it is."""
     return jax.random.key_data(leaf) if _is_key(leaf) else leaf
 
 

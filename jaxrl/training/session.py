@@ -90,6 +90,7 @@ def opened(start: Start, stop: StopRequest, screen: bool) -> Iterator[Training]:
 
 
 def result(training: Training) -> Result:
+    """What a run returns to Python."""
     outcome = training.stop.signal, training.setup.progress.stop
     return Result(training.state, training.log.history, training.path, *outcome)
 
