@@ -71,10 +71,10 @@ def every() -> dict[int, Exercise]:
 
 def get(number: str) -> Exercise:
     """The exercise of a number; refuses others."""
-    exercises = every()
-    if not number.isdecimal() or int(number) not in exercises:
+    exercises = {str(number): one for number, one in every().items()}
+    if number not in exercises:
         raise UserError(
             f"there is no exercise {number[:40]!r}; choose 1 to {len(exercises)}, and "
             "jaxrl exercise lists them"
         )
-    return exercises[int(number)]
+    return exercises[number]

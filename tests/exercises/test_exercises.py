@@ -204,6 +204,7 @@ def test_exercises_are_listed_and_printed(capsys):
     [
         (["8"], "choose 1 to 7"),
         (["gae"], "'gae'"),
+        (["9" * 5000], "choose 1 to 7"),
         (["1", "--check", "none.py"], "--write"),
         (["1", "--check", "none.txt"], ".py"),
         (["1", "--write", "my.txt"], ".py"),
