@@ -143,6 +143,13 @@ def learn(session: nox.Session) -> None:
 
 
 @nox.session
+def learn_jax(session: nox.Session) -> None:
+    """The same in JAX environments, with the time it takes; half an hour."""
+    install(session, "-e", ".[gymnax,brax,playground]")
+    session.run("python", "benchmarks/learn_jax.py", *session.posargs)
+
+
+@nox.session
 def notebooks(session: nox.Session) -> None:
     """Run the notebooks in examples/ with a small budget.
 

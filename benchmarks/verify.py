@@ -21,6 +21,7 @@ import env_workers
 import faults
 import figures
 import learn
+import learn_jax
 import records
 import speed
 import suite
@@ -34,7 +35,8 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "suite": lambda: suite.rows(suite.cells()),
     "suite-long": lambda: suite.rows(suite.long_cells()),
     "learn": lambda: printed(learn.report, learn.TASKS),
-    "faults": lambda: printed(faults.report, list(faults.ALGOS)),
+    "learn-jax": lambda: printed(learn_jax.report, learn_jax.TASKS),
+    "faults": lambda: printed(faults.report, faults.CASES),
     "env-workers": lambda: printed(env_workers.report, worker_rows()),
     "speed": lambda: printed(speed.summary, speed.CASES),
 }

@@ -71,6 +71,7 @@ def _run(
     algo: typing.Any, env: typing.Any, preset: str | None, settings: dict
 ) -> "tuple[Run, GivenEnv | None]":
     """The run that the arguments describe, and an environment that has no name."""
+    from jaxrl.algos import presets
     from jaxrl.experiments import values
     from jaxrl.runs import nested, spec
     from jaxrl.training import user_env
@@ -78,7 +79,7 @@ def _run(
     config = nested.flat(algo, "the config") if isinstance(algo, Mapping) else {}
     given = config | settings
     chosen, place = given.pop("algo", algo), given.pop("env", None)
-    start = given.pop("preset", "default")
+    start = given.pop("preset", presets.AUTO)
     values.refuse_lists(chosen, place if env is None else env, given)
     name, own_env = user_env.named_env(place if env is None else env)
     if user_env.is_instance(own_env):

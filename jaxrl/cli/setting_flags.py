@@ -17,8 +17,8 @@ ENV = (
     "function or class; envpool/ID by EnvPool, phys2d/ID, gymnax/ID, "
     "brax/ID and playground/ID in JAX, ale_py:ALE/Pong-v5 for Atari"
 )
-PRESETS = "|".join(("default", *presets.PRESETS))
-PRESET = "defaults to start from [default]"
+PRESETS = "|".join(presets.CHOICES)
+PRESET = f"defaults to start from; auto: {presets.BY_FAMILY}, else default [auto]"
 SETTINGS = "every setting of its algorithm, as in jaxrl train ALGO --help"
 HINT = "jaxrl train sac --help lists every setting of one."
 INTERNAL = ("total_updates",)  # follows from others, but may be set
@@ -58,7 +58,9 @@ def train(words: Sequence[str], config: str = "") -> Parser:
     seeds = "seeds of a JAX environment in one program, as in 16, or as in 3,5,8"
     add("--seeds", metavar="N|LIST", help=seeds)
     add_verbose(made)
-    _add_settings(made, algo, flags.peek(words, "--preset"))
+    preset = flags.peek(words, "--preset") or presets.AUTO
+    preset = presets.resolve(preset, algo, flags.peek(words, "--env"))
+    _add_settings(made, algo, preset)
     return made
 
 
@@ -135,7 +137,7 @@ def _algorithm_in(directory: str) -> str:
 def _add_settings(
     made: Parser,
     algo: str,
-    preset: str = "",
+    preset: str = presets.DEFAULT,
     several: bool = False,
     execute: bool = True,
 ) -> None:
@@ -149,7 +151,7 @@ def _add_settings(
     one = algo in NAMES or is_file(algo)
     for name in [algo] if one else NAMES:
         with contextlib.suppress(ValueError):  # which `make` explains
-            known |= spec.known_settings(name, preset or "default", execute)
+            known |= spec.known_settings(name, preset, execute)
     taken = {action.dest for action in made._actions}
     for name, setting in known.items():
         visible = one and name not in INTERNAL

@@ -196,6 +196,8 @@ def gymnax(name: str, env_kwargs: Mapping[str, Any]) -> JaxEnv:
     """One of gymnax's."""
     package = _package("gymnax", "gymnax")
     _check_known("gymnax", name, package.registered_envs)
+    # Its MinAtar games make JAX warn at each compilation.
+    warnings.filterwarnings("ignore", "scatter inputs have incompatible types")
     env, params = package.make(name)
     params = params.replace(**env_kwargs) if env_kwargs else params
     limit = int(params.max_steps_in_episode)
@@ -208,7 +210,10 @@ def brax(name: str, env_kwargs: Mapping[str, Any]) -> JaxEnv:
     """One of brax's."""
     envs = _package("brax.envs", "brax")
     try:
-        return Mujoco.from_env(envs.get_environment(name, **env_kwargs), 1000)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it says that it is not maintained
+            env = envs.get_environment(name, **env_kwargs)
+        return Mujoco.from_env(env, 1000)
     except KeyError:
         raise ValueError(unknown("environment of brax", name, BRAX)) from None
 

@@ -21,19 +21,25 @@ def find(env: GivenEnv, env_kwargs: Mapping[str, Any]) -> JaxEnv | None:
     """The JAX environment that `env` names, is or makes; None if it is another kind."""
     if is_jax(env):
         return make(str(env), env_kwargs)
-    if isinstance(env, str):
-        module, _, name = env.rpartition(":")
-        if not module or env.startswith(FROM_PYTHON):
-            return None
-        env = _class_in(module, name)
-    if inspect.isclass(env) and not issubclass(env, gym.Env):
-        made = env(**env_kwargs) if _looks_functional(env) else None
-        return from_object(made) if is_jax_object(made) else None
-    return from_object(env) if is_jax_object(env) else None
+    found = _named(env)
+    if inspect.isclass(found):
+        found = found(**env_kwargs) if _looks_functional(found) else None
+    return from_object(found) if is_jax_object(found) else None
 
 
-def _class_in(module: str, name: str) -> Any:
-    """What `module:name` is; None if it is an id that the module registers."""
+def is_own(env: GivenEnv) -> bool:
+    """Whether it is a user's JAX environment, or a class of them."""
+    found = _named(env)
+    return _looks_functional(found) if inspect.isclass(found) else is_jax_object(found)
+
+
+def _named(env: GivenEnv) -> Any:
+    """What the name `module:NAME` is; None if it is an id, other than names as is."""
+    if not isinstance(env, str):
+        return env
+    module, _, name = env.rpartition(":")
+    if not module or env.startswith(FROM_PYTHON):
+        return None
     try:
         found = user_modules.load(module)
     except ImportError:
@@ -42,9 +48,10 @@ def _class_in(module: str, name: str) -> Any:
 
 
 def _looks_functional(env: type) -> bool:
-    return issubclass(env, FuncEnv) or all(
-        hasattr(env, name) for name in ("reset", "step")
-    )
+    if issubclass(env, FuncEnv):
+        return True
+    has_functions = all(hasattr(env, name) for name in ("reset", "step"))
+    return has_functions and not issubclass(env, gym.Env)
 
 
 def from_object(env: Any) -> JaxEnv:

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 import yaml
 
+from jaxrl.algos import presets
 from jaxrl.errors import UserError, differences
 from jaxrl.experiments.combinations import LONGEST
 from jaxrl.files import write_atomically
@@ -37,7 +38,7 @@ class Variant:
             )
         whole = plain(settings) | {"exp_name": name, "out": out}
         own = {k: x for k, x in whole.items() if k not in ("algo", "env", "preset")}
-        preset = str(whole.get("preset", "default"))
+        preset = str(whole.get("preset", presets.AUTO))
         algo = whole["algo"]
         run = spec.make(algo, str(whole["env"]), own, preset)
         if not run.num_procs:  # auto; fixed here, so that a rerun finds the same

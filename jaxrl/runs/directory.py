@@ -14,6 +14,7 @@ import jax
 import yaml
 
 from jaxrl import algos, files
+from jaxrl.algos.presets import DEFAULT, PRESETS
 from jaxrl.errors import UserError
 from jaxrl.runs import contents
 from jaxrl.runs.machine import machine
@@ -152,7 +153,11 @@ def read(text: str, algo: str = "", **changes: Any) -> Run:
         raise
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UserError("config.yaml does not describe a run") from None
-    return dataclasses.replace(make(algo, env, given), init_source=source)
+    # What the file leaves out, as those of earlier versions do, has the plain default.
+    run = dataclasses.replace(make(algo, env, given), init_source=source)
+    preset = str(known.get("preset", DEFAULT))
+    usable = algo in PRESETS.get(preset, {})
+    return dataclasses.replace(run, preset=preset) if usable else run
 
 
 def _source(known: Mapping[str, Any]) -> dict[str, Any]:
@@ -207,7 +212,7 @@ def with_total_steps(run: Run, steps: int, stopped_by: str = "") -> Run:
     if stopped_by in STOPS:
         own.pop(stopped_by)
     longer = make(run.algo, run.env, own | {"steps": steps})
-    return dataclasses.replace(longer, init_source=run.init_source)
+    return dataclasses.replace(longer, init_source=run.init_source, preset=run.preset)
 
 
 def extended_steps(run: Run, config: str, stopped_by: str = "") -> int | None:
@@ -255,9 +260,8 @@ def settings(run: Run) -> dict[str, Any]:
         for field in dataclasses.fields(run)
         if field.name not in ("data", "config", "overwrite", "init_source")
     }
-    for name in ("algo_sha256", "networks"):  # which few runs have
-        if not own[name]:
-            del own[name]
+    usual = {"algo_sha256": "", "networks": "", "preset": DEFAULT}
+    own = {name: x for name, x in own.items() if x != usual.get(name)}
     own |= {"init_source": run.init_source} if run.init_source else {}
     inner = vars(run.data) | vars(run.config)
     plain = {k: list(v) if isinstance(v, tuple) else v for k, v in inner.items()}

@@ -39,6 +39,7 @@ def train(run: Run, size: int, screen: bool) -> Result:
     """Trains with `size` processes; returns what rank 0 would."""
     known = directory.settings(run)
     flat = {name: known[name] for name in ("algo", "env", *OWN) if name in known}
+    flat["preset"] = run.preset
     flat |= known["settings"] | {"num_procs": size, "overwrite": run.overwrite}
     with tempfile.TemporaryDirectory(prefix="jaxrl-train-") as place:
         file = Path(place) / "settings.yaml"

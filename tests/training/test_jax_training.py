@@ -88,6 +88,20 @@ def test_its_policy_is_played_by_eval_and_load(tmp_path, capsys):
     assert "finished" in capsys.readouterr().out
 
 
+def test_it_is_recorded_while_it_trains_and_afterwards(tmp_path, capfd):
+    words = ["train", "ppo", "--env", "phys2d/CartPole-v1", "--out", str(tmp_path)]
+    words += ["--epochs", "2", "--hidden", "8", "--max_ep_len", "20"]
+    assert main([*words, "--video_every", "2", "--exp_name", "x"]) == 0
+    (during,) = tmp_path.glob("x/x_s0/videos/*.mp4")
+    assert during.stat().st_size > 1000
+    capfd.readouterr()
+    video = tmp_path / "x.mp4"
+    assert main(["video", str(tmp_path / "x" / "x_s0"), "-o", str(video)]) == 0
+    assert video.stat().st_size > 1000
+    out, err = capfd.readouterr()
+    assert (out.count("\n"), err) == (1, "")  # nothing of the packages that draw
+
+
 @pytest.mark.parametrize(
     ("env", "words"),
     [
