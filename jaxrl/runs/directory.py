@@ -29,6 +29,7 @@ STOPS = ("stop_return", "stop_without_improvement")
 
 
 def run_path(run: Run) -> Path:
+    """The directory of a run."""
     return Path(run.out) / run.exp_name / f"{run.exp_name}_s{run.seed}"
 
 
