@@ -105,6 +105,7 @@ def _restore(setup: Any, saved: Saved) -> Restored:
 
 
 def check_finite(values: dict[str, np.ndarray], step: int) -> None:
+    """Raises an error that names the first value that is not finite."""
     for name, value in values.items():
         # A setting may be infinite, where it is a limit.
         if not name.startswith(".config") and not np.isfinite(value).all():
