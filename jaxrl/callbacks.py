@@ -1,4 +1,4 @@
-"""Callbacks: objects that take part in a run, as in `jaxrl.train(callbacks=[...])`.
+"""Callbacks: objects whose methods a run calls, as in `jaxrl.train(callbacks=[...])`.
 
 A callback has one or more of these, each of which is given a `Context`:
 

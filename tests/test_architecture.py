@@ -14,6 +14,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ALLOWED = {
     "errors": set(),
     "files": set(),
+    "user_modules": set(),
     "yaml_lines": {"errors", "files"},
     "settings": {"errors", "yaml_lines"},
     "spaces": set(),
@@ -21,9 +22,14 @@ ALLOWED = {
     "sampling": {"errors"},
     "types": {"settings", "spaces"},
     "checks": {"types", "settings"},
-    "maths": {"types", "settings", "images", "policy"},
+    "maths": {"types", "settings", "images", "policy", "user_modules"},
     "algos": {"errors", "files", "types", "settings", "checks", "maths"},
-    "envs": {"errors", "spaces", "processes"},  # for signals in worker processes
+    "envs": {
+        "errors",
+        "spaces",
+        "user_modules",
+        "processes",
+    },  # for signals in worker processes
     "policy": {"files", "settings", "spaces", "images"},
     "evaluation": {"errors"},
     "processes": {"errors", "files"},

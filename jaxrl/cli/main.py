@@ -7,6 +7,7 @@ import sys
 from jaxrl import __version__
 from jaxrl.cli import habits, interrupt, outcome, stdout
 from jaxrl.errors import UserError, unknown
+from jaxrl.logging.console import printable
 from jaxrl.processes import ranks, threads
 from jaxrl.runs.status import REFUSED, Status
 
@@ -131,6 +132,8 @@ def _sentence(command: str, error: BaseException, ended: Status) -> str:
 def _failed(sentence: str, code: int) -> int:
     if ranks.size() > 1:
         ranks.end_all(code, sentence)
+    # It may quote a stranger's file: lines stay, other control characters do not.
+    lines = map(printable, sentence.split("\n"))
     with contextlib.suppress(OSError):  # the terminal may be closed
-        print(f"jaxrl: {sentence}", file=sys.stderr)
+        print("jaxrl: " + "\n".join(lines), file=sys.stderr)
     return code

@@ -170,9 +170,9 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
     ),
     "resume": (
         "DIR ... [--steps N] [--wandb] [--changed-code]",
-        "Continues a run from its last checkpoint, with the same results as if it had "
-        "never stopped. Several runs in JAX environments that differ only in seeds and "
-        "real-valued settings continue in one program.",
+        "Continues a run from its last checkpoint, with the same results as an "
+        "uninterrupted run. Several runs in JAX environments that differ only in seeds "
+        "and real-valued settings continue in one program.",
         [
             _option("dirs", nargs="+", metavar="DIR", help="directory of a run"),
             _number("total steps of the run, to train longer than planned", "--steps"),

@@ -46,7 +46,7 @@ def train(words: Sequence[str], config: str = "") -> Parser:
     made = Parser(
         f"jaxrl train {algo or 'ALGO'} --env ID [--preset NAME] [--config FILE] "
         "[--setting value ...]",
-        f"Trains a policy. Algorithms: {', '.join(NAMES)}, or a .py file of your own "
+        f"Trains a policy. Algorithms: {', '.join(NAMES)}, or your own .py file "
         "(jaxrl new writes one to start from). "
         + ("--no_NAME turns a switch off." if algo else HINT),
     )

@@ -87,7 +87,7 @@ def contracts(algo: Algorithm) -> dict[str, Contract]:
 
 
 class Outcome(NamedTuple):
-    """How one contract went; `error` is None where it holds."""
+    """The result of one contract; `error` is None where it holds."""
 
     name: str
     error: Exception | None

@@ -1,4 +1,4 @@
-"""Which environments are JAX environments: by name, and of a user's own."""
+"""Which environments are JAX environments: by name, and those of users."""
 
 import inspect
 from collections.abc import Mapping
@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 from gymnasium.experimental.functional import FuncEnv
 
+from jaxrl import user_modules
 from jaxrl.envs.jax import JaxEnv, Step
 from jaxrl.envs.jax_adapters import Functional, make
-from jaxrl.envs.making import import_user_module, is_jax
+from jaxrl.envs.making import is_jax
 from jaxrl.envs.naming import FROM_PYTHON, GivenEnv, factory_in, is_jax_object
 from jaxrl.spaces import Discrete
 
@@ -40,7 +41,7 @@ def _named(env: GivenEnv) -> Any:
     if not module or env.startswith(FROM_PYTHON):
         return None
     try:
-        found = import_user_module(module)
+        found = user_modules.load(module)
     except ImportError:
         return None  # which gymnasium's way explains
     return factory_in(found, name) or getattr(found, name, None)

@@ -20,7 +20,7 @@ ALIGNMENT = 64
 
 
 def create(size: int) -> int:
-    """A file descriptor of so many bytes in memory, to pass to other processes."""
+    """A file descriptor of `size` bytes in memory, to pass to other processes."""
     if hasattr(os, "memfd_create"):
         file = os.memfd_create("jaxrl")
     else:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
@@ -75,12 +76,17 @@ class Job:
         variant, outcome = self.variant, status.outcome_file(self.variant.path)
         program = variant.program(bool(self.changes))
         variant.write()
-        self.forget_outcome()
+        self.remove_outcome()
         self.process = subprocesses.start(
-            program, variant.output, outcome, threads, launcher, variant.environment
+            program, self.output, outcome, threads, launcher, variant.environment
         )
 
-    def forget_outcome(self) -> None:
+    @property
+    def output(self) -> Path:
+        """The file with what its process prints."""
+        return self.variant.path.with_name(f"{self.variant.name}.txt")
+
+    def remove_outcome(self) -> None:
         """Removes that of an earlier attempt."""
         status.outcome_file(self.variant.path).unlink(missing_ok=True)
 
@@ -90,7 +96,7 @@ class Job:
         return status.read(status.outcome_file(self.variant.path))
 
     def note_outcome(self, ended: Status) -> None:
-        """In the place of a process that could not say it itself."""
+        """For a process that could not write its outcome itself."""
         self.variant.path.parent.mkdir(parents=True, exist_ok=True)
         status.write(status.outcome_file(self.variant.path), ended)
 
@@ -153,7 +159,7 @@ class Job:
 
     def line(self) -> Line:
         """As the table shows it."""
-        variant, output = self.variant, str(self.variant.output)
+        variant, output = self.variant, str(self.output)
         line = Line(variant.name, self.state, variant.total_steps, self.reason, output)
         line = line._replace(attempt=max(self.attempts, 1), wall=self._wall_time())
         progress = {} if self.state == "waiting" else self.variant.progress

@@ -13,15 +13,17 @@ from typing import Any
 import jax
 import yaml
 
-from jaxrl import files
+from jaxrl import algos, files
 from jaxrl.algos.presets import DEFAULT, PRESETS
 from jaxrl.errors import UserError
 from jaxrl.runs import contents
 from jaxrl.runs.machine import machine
 from jaxrl.runs.reading import CONFIG, LOCK, LOGGER, determining
-from jaxrl.runs.spec import OWN, Run, make
+from jaxrl.runs.spec import OWN, Run, known_settings, make
 from jaxrl.yaml_lines import parsed
 
+OTHER_PLACE = "choose another --out"
+WRITABLE_COPY = "make it writable, or copy the run and resume the copy"
 STOPS = ("stop_return", "stop_without_improvement")
 """Settings that can finish a run before its last step."""
 
@@ -31,7 +33,7 @@ def run_path(run: Run) -> Path:
 
 
 @contextlib.contextmanager
-def locked(path: Path, instead: str = "choose another --out") -> Iterator[None]:
+def locked(path: Path, instead: str = OTHER_PLACE) -> Iterator[None]:
     """Keeps all other processes out; leaves nothing where no run was started.
 
     `instead` is what a user can do where nothing can be written.
@@ -60,6 +62,8 @@ def _lock(path: Path, instead: str) -> int:
             lock = _try_lock(path)
         except FileNotFoundError as error:  # or removed by another in between
             reason: object = error.strerror
+        except UserError:
+            raise
         except (OSError, ValueError) as error:
             raise _unwritable(path, error, instead) from None
         else:
@@ -84,7 +88,9 @@ def _try_lock(path: Path) -> int | None:
     lock = os.open(path / LOCK, flags)
     if not stat.S_ISREG(os.fstat(lock).st_mode):
         os.close(lock)
-        raise OSError(f"its {LOCK} is not a regular file")
+        raise UserError(
+            f"cannot write to {path}: its {LOCK} is not a regular file; remove {LOCK}"
+        )
     with contextlib.suppress(BlockingIOError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(lock).st_ino == os.stat(path / LOCK).st_ino:
@@ -173,7 +179,24 @@ def notes_on_unused(run: Run) -> list[str]:
     """Says which settings do nothing."""
     names = ("wandb_tags", "wandb_notes", "wandb_models")
     given = [f"--{name}" for name in names if getattr(run, name)]
-    return [f"{x} does nothing without --wandb" for x in given if not run.wandb]
+    found = [f"{x} does nothing without --wandb" for x in given if not run.wandb]
+    if run.networks and run.algo in algos.NAMES:
+        unused = ", ".join(_unused_by_networks(run))
+        found += [f"{unused} does nothing: the networks are your own"] if unused else []
+    return found
+
+
+def _unused_by_networks(run: Run) -> list[str]:
+    """Settings of jaxrl's own networks that are neither a default nor a preset's."""
+    usual = [known_settings(run.algo, preset) for preset in ("default", "spinup")]
+    found = []
+    for name in ("hidden", "activation", "initializer", "encoder"):
+        value = getattr(run.config, name, None)
+        defaults = [known[name].default for known in usual if name in known]
+        # `mlp` also decides that images are normalised.
+        if defaults and value not in (*defaults, "mlp"):
+            found.append(name)
+    return found
 
 
 def with_total_steps(run: Run, steps: int, stopped_by: str = "") -> Run:

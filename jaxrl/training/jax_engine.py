@@ -63,7 +63,7 @@ class Engine:
         )
         self._starts: dict[int, Carry] = {}
         self._compiling: threading.Thread | None = None
-        self._compiled = threading.Event()
+        self._compiled, self._ready = threading.Event(), False
         self._error: Exception | None = None
         self._rounds_per_second = 0.0  # of all runs
 
@@ -126,8 +126,11 @@ class Engine:
         return jax.jit(on_one, donate_argnums=0)
 
     def ready(self, seconds: float) -> bool:
-        """Whether it is compiled; waits up to `seconds` for it."""
-        return self._compiled.wait(seconds)
+        """Whether it is compiled, on all ranks; waits up to `seconds` for it."""
+        if not self._ready:
+            missing = not self._compiled.wait(seconds)
+            self._ready = not mpi.allreduce_max(int(missing))[0]
+        return self._ready
 
     # Train
 

@@ -4,7 +4,6 @@ The processes get the settings as a file and leave the run's directory; its hist
 its state are read from there. A user's own objects cannot follow them.
 """
 
-import os
 import re
 import sys
 import tempfile
@@ -71,11 +70,7 @@ def resume(
 
 def _run(words: list[str], size: int, screen: bool, path: Path, place: Path) -> Result:
     outcome = place / "status.json"
-    # They find the modules that this process finds.
-    variables = {
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        subprocesses.STATUS: str(outcome),
-    }
+    variables = {subprocesses.STATUS: str(outcome)}
     threads, before = mpirun.threads_of_a_rank(size), status.read(path / status.FILE)
     launch = mpirun.Launch(words, size, threads, _output(screen), variables)
     code, stopped_by = launch.run_to_end()
@@ -97,7 +92,7 @@ def _run(words: list[str], size: int, screen: bool, path: Path, place: Path) -> 
 
 
 def _output(screen: bool) -> Output:
-    """A notebook replaces the standard output of its process by one of its own."""
+    """How ranks print: through `print` where a notebook has replaced `sys.stdout`."""
     if not screen:
         return "discard"
     try:

@@ -1,6 +1,6 @@
 """A run that comes from a stranger: what it names, links to or hides does no harm.
 
-Nothing outside of it is written, removed or shown, and nothing in the place of a file
+Nothing outside of it is written, removed or shown, and nothing that replaces a file
 makes a command wait or fill the memory.
 """
 
@@ -25,7 +25,7 @@ from jaxrl import files
 from jaxrl.cli.main import main
 from jaxrl.errors import UserError
 from jaxrl.experiments import grid_file, job
-from jaxrl.runs import arrays, status
+from jaxrl.runs import arrays, directory, status
 from jaxrl.training import loop
 from jaxrl.training.learner import Learner
 
@@ -124,7 +124,7 @@ def with_settings_in_checkpoints(run):
         manifest.write_text(json.dumps(sums))
 
 
-# Something else in the place of a file
+# Something else instead of a file
 
 
 def pipe(path, outside):
@@ -267,6 +267,24 @@ def test_a_run_cannot_make_billions_of_environments(run, capsys):
     with_settings_in_checkpoints(run)
     for command in ("resume", "rerun"):
         assert "num_envs" in refused([command, run], capsys)
+
+
+def test_resume_says_to_remove_what_is_in_the_place_of_the_lock(run, capsys):
+    (run / ".lock").unlink(missing_ok=True)
+    os.mkfifo(run / ".lock")
+    said = refused(["resume", run], capsys)
+    assert "remove .lock" in said
+    assert "--out" not in said
+
+
+def test_resume_has_advice_where_nothing_can_be_written(run, capsys, monkeypatch):
+    def denied(path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(directory, "_try_lock", denied)
+    said = refused(["resume", run], capsys)
+    assert "copy" in said
+    assert "--out" not in said
 
 
 # Writing and removing elsewhere
