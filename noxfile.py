@@ -1,4 +1,4 @@
-"""The project's checks: `nox` runs the first four sessions, `nox -l` lists all."""
+"""The project's checks: `nox` runs the first five sessions, `nox -l` lists all."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ CONSTRAINTS = ".ci/constraints.txt"
 NEWER_PYTHONS = ("3.13", "3.12")  # in order of preference
 NEWEST_TESTS = ("contracts", "parallel", "resume", "train")
 
-nox.options.sessions = ["lint", "types", "tests", "newest"]
+nox.options.sessions = ["lint", "types", "docs", "tests", "newest"]
 nox.options.stop_on_first_error = True
 
 
@@ -34,6 +34,16 @@ def types(session: nox.Session) -> None:
     """Check the package's types with mypy."""
     install(session, "-e", ".", "mypy", "types-PyYAML")
     session.run("mypy")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the pages in docs/_build/html; a warning or a broken link is an error."""
+    install(session, "-e", ".[docs]")
+    pages = "docs/_build/html"
+    strict = ("-W", "-n", "--keep-going", "-E", "-q")
+    session.run("sphinx-build", *strict, "-b", "html", "docs", pages)
+    session.run("python", "docs/check_links.py", pages)
 
 
 @nox.session

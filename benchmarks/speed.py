@@ -64,7 +64,8 @@ path = directory.run_path(run)
 path.mkdir(parents=True)
 parts = setup.prepare(run)
 fill = lambda state, step: parts.buffer.rows[step:].fill(0)
-session.run(parts, path, screen=False, callbacks=Callbacks(on_epoch=fill))
+start = session.Start(parts, path, callbacks=Callbacks(on_epoch=fill))
+session.run(start, screen=False)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
 """
 

@@ -31,6 +31,7 @@ COMMANDS = {
 }
 
 TRAINING = ("train", "resume", "rerun")
+INTERNAL = ("packed",)  # which a grid starts
 
 HELP = f"""\
 usage: jaxrl COMMAND ...
@@ -69,7 +70,7 @@ def _main(arguments: list[str]) -> int:
     command, *rest = arguments
     if command in ("-V", "--version"):
         return stdout.finish(text=f"jaxrl {__version__}\n")
-    if command not in COMMANDS:
+    if command not in (*COMMANDS, *INTERNAL):
         meant = habits.meant(command)
         sentence = f"there is no command {command!r}; type {meant}"
         sentence = sentence if meant else unknown("command", command, COMMANDS)

@@ -71,11 +71,12 @@ def grid(words: Sequence[str]) -> Parser:
         "jaxrl grid FILE.yaml [OPTION ...]\n"
         "       jaxrl grid ALGO ... --env ID ... [--setting value ...] [OPTION ...]",
         "Runs every combination of the values of its settings, several at a time, each "
-        "in its own process. Rerunning skips finished runs, resumes interrupted ones "
-        "and retries failed ones. --setting[xyz] value ... gives a setting another "
-        "short name. With --launcher slurm the runs are a Slurm job array; Ctrl-C "
-        "stops monitoring, the jobs keep running, and the same command shows them "
-        f"again. Settings: {SETTINGS}, with one value or several.",
+        "in its own process; those of a JAX environment that differ only in seeds and "
+        "real-valued settings, in one program. Rerunning skips finished runs, resumes "
+        "interrupted ones and retries failed ones. --setting[xyz] value ... gives a "
+        "setting another short name. With --launcher slurm the runs are a Slurm job "
+        "array; Ctrl-C stops monitoring, the jobs keep running, and the same command "
+        f"shows them again. Settings: {SETTINGS}, with one value or several.",
     )
     add = made.add_argument
     add("grid", nargs="*", metavar="FILE|ALGO", help="what to run")
@@ -93,6 +94,8 @@ def grid(words: Sequence[str]) -> Parser:
     add("--retries", type=flags.seed, default=0, metavar="N", help=retries)
     overwrite = "remove runs whose settings have changed"
     add("--overwrite", action="store_true", help=overwrite)
+    pack = "start a process for each run, also where one program can train several"
+    add("--no_pack", action="store_true", help=pack)
     launcher = "this machine, or Slurm with the file's `slurm:` options [local]"
     made.add_choice("--launcher", ("local", "slurm"), launcher, "local")
     _add(made, "env", "ID", ENV, "+")

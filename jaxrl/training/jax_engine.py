@@ -46,12 +46,10 @@ class Engine:
         config: Any,
         size: int = 1,
         devices: Devices | None = None,
-        side_by_side: bool | None = None,
     ) -> None:
         self.program, self.size = program, size
         self.devices = devices or Devices(1, 1, "the run")
-        by_default = not self.devices.on_host
-        self.side_by_side = by_default if side_by_side is None else side_by_side
+        self._side_by_side = self.runs_side_by_side()
         self.splits_envs = program.shards > mpi.size()
         self.stack = CarryStack(size, self.devices, self.splits_envs)
         begin = functools.partial(fused.begin, program=program, networks=networks)
@@ -66,6 +64,10 @@ class Engine:
         self._compiled, self._ready = threading.Event(), False
         self._error: Exception | None = None
         self._rounds_per_second = 0.0  # of all runs
+
+    def runs_side_by_side(self) -> bool:
+        """Whether by vmap; on a CPU one after the other is faster, and exact."""
+        return not self.devices.on_host
 
     # Start
 
@@ -144,7 +146,7 @@ class Engine:
         if self.size == 1:
             after = part(jax.tree.map(lambda x: x[0], carries))
             return jax.tree.map(lambda x: x[None], after)
-        if self.side_by_side:
+        if self._side_by_side:
             chosen = jnp.arange(len(which)) < count
             chosen = jnp.zeros_like(chosen).at[which].set(chosen)
             after = jax.vmap(part)(carries)
@@ -181,7 +183,7 @@ class Engine:
         """Which runs are trained, and how many rounds each; the same on all ranks."""
         fitting = mpi.bcast_int(int(SECONDS * self._rounds_per_second))
         least = 1 if self.splits_envs else self.devices.count
-        count = len(runs) if self.side_by_side else max(fitting // left, least)
+        count = len(runs) if self._side_by_side else max(fitting // left, least)
         chosen = list(runs[:count])
         return chosen, min(max(fitting // len(chosen), 1), left)
 
