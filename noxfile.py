@@ -157,3 +157,41 @@ def learn_jax(session: nox.Session) -> None:
     """The same in JAX environments, with the time it takes; half an hour."""
     install(session, "-e", ".[gymnax,brax,playground]")
     session.run("python", "benchmarks/learn_jax.py", *session.posargs)
+
+
+@nox.session
+def notebooks(session: nox.Session) -> None:
+    """Run the notebooks in examples/ with a small budget.
+
+    `nox -s notebooks -- --store` runs them with their full one and stores the outputs.
+    """
+    install(session, "-e", ".[test]")
+    if "--store" in session.posargs:
+        files = sorted(map(str, Path("examples").glob("*.ipynb")))
+        session.run("python", "tests/notebooks.py", *files)
+    else:
+        session.run("pytest", str(test_file("notebooks")), *session.posargs)
+
+
+@nox.session
+def wheel(session: nox.Session) -> None:
+    """Build dist/, install only the wheel in an empty environment, train and plot."""
+    shutil.rmtree("dist", ignore_errors=True)
+    install(session, "build")
+    session.run("python", "-m", "build")
+    (built,) = Path("dist").resolve().glob("*.whl")
+    empty = Path(session.create_tmp(), "empty").resolve()
+    session.run("python", "-m", "venv", "--clear", str(empty))
+    python, constraints = str(empty / "bin" / "python"), Path(CONSTRAINTS).resolve()
+    pip = [python, "-m", "pip", "install", "-q", "-c", str(constraints)]
+    session.run(*pip, str(built), external=True)
+    jaxrl = [str(empty / "bin" / "jaxrl")]
+    with session.chdir(empty):  # where no checkout is found
+        train = ["train", "ppo", "--env", "CartPole-v1", "--steps", "20480"]
+        session.run(*jaxrl, *train, "--overwrite", external=True)
+        session.run(*jaxrl, "plot", "runs", "-o", "curves.png", external=True)
+        session.run(*jaxrl, "report", "runs", external=True)
+        session.run(*jaxrl, "exercise", "5", external=True)
+        for name in ("curves.png", "report.html"):
+            if not Path(name).stat().st_size:
+                session.error(f"{name} is empty")

@@ -46,6 +46,7 @@ def read_bytes(path: Path, limit: int = SMALL, inside: Path | None = None) -> by
 
 
 def read_text(path: Path, limit: int = SMALL, inside: Path | None = None) -> str:
+    """The text of a file, with the limits of `read_bytes`."""
     return read_bytes(path, limit, inside).decode()
 
 

@@ -49,6 +49,7 @@ ALLOWED = {
         *("evaluation", "processes", "logging", "parallel", "runs", "callbacks"),
     },
     "contracts": {"types", "maths", "envs", "training"},
+    "exercises": {"errors", "types", "maths", "algos", "contracts"},
     "experiments": {
         *("errors", "files", "yaml_lines", "settings", "sampling", "algos", "envs"),
         *("processes", "logging", "runs", "training"),
@@ -56,7 +57,7 @@ ALLOWED = {
     "cli": {
         *("__version__", "errors", "files", "yaml_lines", "settings", "algos"),
         *("evaluation", "processes", "logging", "runs", "training", "contracts"),
-        *("experiments", "show"),
+        *("exercises", "experiments", "show"),
     },
     "api": {
         "errors",

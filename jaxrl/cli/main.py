@@ -25,6 +25,7 @@ COMMANDS = {
     "ls": "list runs and their status",
     "new": "write a copy of an algorithm, to change",
     "check": "run the contracts of an algorithm on a file of yours",
+    "exercise": "learn by writing a loss, or by finding a bug; checks your file",
     "doctor": "check that everything works on this machine",
     "export": "write a trained policy as one file that needs only NumPy",
     "completion": "print a script that completes commands and flags in a shell",

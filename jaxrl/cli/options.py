@@ -260,6 +260,17 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
         "Prints a line for each; takes one or two minutes.",
         [_option("file", metavar="FILE", help="an algorithm's file, or a name")],
     ),
+    "exercise": (
+        "[NUMBER] [--write FILE.py | --check FILE.py]",
+        "Lists the exercises, or prints the task of one. Four are functions to write: "
+        "a Gaussian's log-likelihood, GAE, PPO's loss and TD3's target; three are "
+        "broken algorithms to mend.",
+        [
+            _option("number", nargs="?", metavar="NUMBER", help="of the exercise"),
+            _option("--write", metavar="FILE", help="write the file to start from"),
+            _option("--check", metavar="FILE", help="say what is wrong with a file"),
+        ],
+    ),
     "export": (
         "DIR [-o policy.npz|policy.onnx] [--overwrite] ...",
         "Writes the policy of a run, with its normaliser and action bounds, as one "

@@ -131,6 +131,7 @@ class LocalProcesses:
         return " and ".join(f"rank {rank}" for rank in dead)
 
     def close(self) -> None:
+        """Closes what it watches."""
         for descriptor in self._ranks:
             os.close(descriptor)
 

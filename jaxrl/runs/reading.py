@@ -52,6 +52,7 @@ class Record:
 
     @property
     def name(self) -> str:
+        """The name of the directory."""
         return self.path.resolve().name
 
     @property

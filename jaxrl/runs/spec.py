@@ -89,6 +89,7 @@ class Run:
 
     @property
     def module(self) -> "Algorithm":
+        """The algorithm's module."""
         return algos.get(self.algo, self.algo_sha256)
 
     @property

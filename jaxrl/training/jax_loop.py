@@ -83,6 +83,7 @@ class Runs:
 
 
 def save_and_stop(training: Training) -> None:
+    """Saves a checkpoint of the run and its last model, and stops it."""
     _take_state(training)
     epoch.save_and_stop(training)
 

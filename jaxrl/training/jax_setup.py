@@ -248,10 +248,13 @@ def _make_engine(run: Run, env: JaxEnv, user: UserCode, runs: int) -> Engine:
 
 
 def _devices(run: Run, runs: int) -> Devices:
-    """They share the runs if these can be split, or else a run's environments."""
+    """They share the runs if these can be split, or else a run's environments.
+
+    The latter only if asked for, because a run has other random numbers then.
+    """
     if runs > 1 and (not run.devices or runs % run.devices == 0):
         return Devices(run.devices, runs, "the number of runs")
-    return Devices(run.devices, run.data.num_envs, "num_envs")
+    return Devices(run.devices or 1, run.data.num_envs, "num_envs")
 
 
 def _check_memory(run: Run, spec: EnvSpec, runs: int) -> None:

@@ -34,6 +34,8 @@ LINES = [
     "ls runs --json",
     "ls",
     "completion bash",
+    "exercise 5",
+    "exercise 1 --check settings.yaml",
     "train sac --help",
     "--version",
 ]
