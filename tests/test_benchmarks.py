@@ -134,7 +134,7 @@ def test_an_appended_row_names_its_origin_and_keeps_the_earlier_ones(
     assert second == first | {"versions": "another 1.0"}
 
 
-@pytest.mark.parametrize("name", ["learn", "learn_jax", "speed", "faults", "parallel"])
+@pytest.mark.parametrize("name", ["learn", "speed", "faults", "parallel"])
 def test_the_published_results_can_be_reported(name):
     command = [sys.executable, SCRIPTS / f"{name}.py", "--report"]
     done = subprocess.run(command, capture_output=True, text=True)
