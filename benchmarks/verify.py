@@ -20,6 +20,7 @@ from typing import Any
 import env_workers
 import faults
 import figures
+import fused
 import learn
 import learn_jax
 import records
@@ -39,10 +40,13 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "faults": lambda: printed(faults.report, faults.CASES),
     "env-workers": lambda: printed(env_workers.report, worker_rows()),
     "speed": lambda: printed(speed.summary, speed.CASES),
+    "fused": lambda: printed(fused.against_rejax, fused.CASES),
+    "fused-costs": lambda: printed(fused.costs, fused.CASES),
 }
 FIGURES: dict[str, Callable[[Path], None]] = {
     "suite.png": figures.curves,
     "aggregate.png": figures.aggregate,
+    "fused.png": figures.scaling,
 }
 LARGEST = 300_000  # bytes of a figure
 
