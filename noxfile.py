@@ -1,4 +1,4 @@
-"""The project's checks: `nox` runs the first four sessions, `nox -l` lists all."""
+"""The project's checks: `nox` runs the first five sessions, `nox -l` lists all."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ CONSTRAINTS = ".ci/constraints.txt"
 NEWER_PYTHONS = ("3.13", "3.12")  # in order of preference
 NEWEST_TESTS = ("contracts", "parallel", "resume", "train")
 
-nox.options.sessions = ["lint", "types", "tests", "newest"]
+nox.options.sessions = ["lint", "types", "docs", "tests", "newest"]
 nox.options.stop_on_first_error = True
 
 
@@ -34,6 +34,16 @@ def types(session: nox.Session) -> None:
     """Check the package's types with mypy."""
     install(session, "-e", ".", "mypy", "types-PyYAML")
     session.run("mypy")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the pages in docs/_build/html; a warning or a broken link is an error."""
+    install(session, "-e", ".[docs]")
+    pages = "docs/_build/html"
+    strict = ("-W", "-n", "--keep-going", "-E", "-q")
+    session.run("sphinx-build", *strict, "-b", "html", "docs", pages)
+    session.run("python", "docs/check_links.py", pages)
 
 
 @nox.session
@@ -140,3 +150,48 @@ def learn(session: nox.Session) -> None:
     """Train with the default settings on tasks with a target return; takes hours."""
     install(session, "-e", ".")
     session.run("python", "benchmarks/learn.py", *session.posargs)
+
+
+@nox.session
+def learn_jax(session: nox.Session) -> None:
+    """The same in JAX environments, with the time it takes; half an hour."""
+    install(session, "-e", ".[gymnax,brax,playground]")
+    session.run("python", "benchmarks/learn_jax.py", *session.posargs)
+
+
+@nox.session
+def notebooks(session: nox.Session) -> None:
+    """Run the notebooks in examples/ with a small budget.
+
+    `nox -s notebooks -- --store` runs them with their full one and stores the outputs.
+    """
+    install(session, "-e", ".[test]")
+    if "--store" in session.posargs:
+        files = sorted(map(str, Path("examples").glob("*.ipynb")))
+        session.run("python", "tests/notebooks.py", *files)
+    else:
+        session.run("pytest", str(test_file("notebooks")), *session.posargs)
+
+
+@nox.session
+def wheel(session: nox.Session) -> None:
+    """Build dist/, install only the wheel in an empty environment, train and plot."""
+    shutil.rmtree("dist", ignore_errors=True)
+    install(session, "build")
+    session.run("python", "-m", "build")
+    (built,) = Path("dist").resolve().glob("*.whl")
+    empty = Path(session.create_tmp(), "empty").resolve()
+    session.run("python", "-m", "venv", "--clear", str(empty))
+    python, constraints = str(empty / "bin" / "python"), Path(CONSTRAINTS).resolve()
+    pip = [python, "-m", "pip", "install", "-q", "-c", str(constraints)]
+    session.run(*pip, str(built), external=True)
+    jaxrl = [str(empty / "bin" / "jaxrl")]
+    with session.chdir(empty):  # where no checkout is found
+        train = ["train", "ppo", "--env", "CartPole-v1", "--steps", "20480"]
+        session.run(*jaxrl, *train, "--overwrite", external=True)
+        session.run(*jaxrl, "plot", "runs", "-o", "curves.png", external=True)
+        session.run(*jaxrl, "report", "runs", external=True)
+        session.run(*jaxrl, "exercise", "5", external=True)
+        for name in ("curves.png", "report.html"):
+            if not Path(name).stat().st_size:
+                session.error(f"{name} is empty")

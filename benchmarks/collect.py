@@ -2,7 +2,7 @@
 
     python benchmarks/collect.py runs/mujoco
 
-A curve is a small CSV of its own, `results/mujoco/<algo>_<env>_<steps>_s<seed>.csv`:
+Each curve is one small CSV, `results/mujoco/<algo>_<env>_<steps>_s<seed>.csv`:
 steps and returns, one row an epoch. `results/mujoco/runs.csv` lists the runs with the
 commit, versions, machine and seconds that made them. Unfinished runs are left out.
 """

@@ -1,13 +1,15 @@
 """Kill runs (SIGKILL) again and again, resume them, and compare their results.
 
-    python benchmarks/faults.py                       # 50 kills per algorithm
+    python benchmarks/faults.py                      # 50 kills per algorithm
     python benchmarks/faults.py --algos sac --kills 5
+    python benchmarks/faults.py --jax                # in JAX environments, 20 each
 
 A run is killed at a random time, inside a save, before a checkpoint's manifest is
 written, while old checkpoints are removed, or while one is restored; then it is resumed
 and killed again, until it finishes. Its progress.csv without the clock columns and the
-SHA-256 of its final state must equal those of an uninterrupted run. Every finished run
-is written to results/faults.csv and not repeated.
+SHA-256 of its final state (in a JAX environment of all that its program carries) must
+equal those of an uninterrupted run. Every finished run is written to
+results/faults.csv and not repeated.
 """
 
 import argparse
@@ -23,6 +25,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import records
 
@@ -31,8 +34,34 @@ from jaxrl.runs import checkpoint
 
 RESULTS = Path(__file__).parent / "results" / "faults.csv"
 COLUMNS = ("algo", "run", "kills", "where", "same_table", "same_state")
-ALGOS = ("vpg", "trpo", "ppo", "ddpg", "td3", "sac")
+ON_POLICY = ("vpg", "trpo", "ppo")
+ALGOS = (*ON_POLICY, "ddpg", "td3", "sac")
 PLACES = ("random", "save", "manifest", "prune", "restore")
+
+
+class Case(NamedTuple):
+    """What is killed, and how often in all."""
+
+    algo: str
+    env: str = "Pendulum-v1"
+    kills: int = 50
+
+    @property
+    def in_jax(self) -> bool:
+        return "/" in self.env
+
+    @property
+    def name(self) -> str:
+        """In the results."""
+        return f"{self.algo} {self.env}" if self.in_jax else self.algo
+
+
+CASES = [
+    *map(Case, ALGOS),
+    Case("ppo", "phys2d/CartPole-v1", 20),
+    Case("sac", "phys2d/Pendulum-v0", 20),
+    Case("td3", "phys2d/Pendulum-v0", 20),
+]
 
 # Saves a checkpoint every epoch; kills itself in a function that writes or reads one.
 CHILD = """
@@ -59,11 +88,23 @@ raise SystemExit(main(sys.argv[3:]))
 """
 
 
-def settings(algo: str) -> list[str]:
-    common = ["--env", "Pendulum-v1", "--exp_name", "x", "--hidden", "16"]
-    if algo in ("vpg", "trpo", "ppo"):
-        return [*common, "--steps_per_epoch", "512", "--steps", "8192"]
-    common += ["--steps_per_epoch", "500", "--steps", "6000", "--batch_size", "16"]
+def settings(case: Case) -> list[str]:
+    common = ["--env", case.env, "--exp_name", "x", "--hidden", "16"]
+    on_policy, in_jax = case.algo in ON_POLICY, case.in_jax
+    if in_jax:  # many epochs, as each takes milliseconds
+        common += ["--preset", "default", "--max_ep_len", "150"]
+        common += ["--steps", "102400" if on_policy else "20000"]
+    else:
+        common += ["--steps", "8192" if on_policy else "6000"]
+    if on_policy:
+        return [
+            *common,
+            "--steps_per_epoch",
+            "512",
+            "--num_envs",
+            "4" if in_jax else "1",
+        ]
+    common += ["--steps_per_epoch", "500", "--batch_size", "16"]
     common += ["--start_steps", "300", "--update_after", "300", "--num_envs", "2"]
     return [*common, "--num_test_episodes", "1", "--replay_size", "2000"]
 
@@ -90,24 +131,27 @@ def outcome(path: Path) -> tuple[list, str]:
     total = hashlib.sha256()
     for name, array in sorted(content.pop("state").items()):
         total.update(name.encode() + array.tobytes())
-    total.update(json.dumps([content["act_rng"], content["batch_rng"]]).encode())
+    for name, array in sorted(content.get("carry", {}).items()):
+        total.update(name.encode() + array.tobytes())
+    if "carry" not in content:
+        total.update(json.dumps([content["act_rng"], content["batch_rng"]]).encode())
     return table, total.hexdigest()
 
 
-def uninterrupted(algo: str, out: str) -> tuple[tuple[list, str], float]:
+def uninterrupted(case: Case, out: str) -> tuple[tuple[list, str], float]:
     """The outcome of the run, and the seconds it takes."""
     start = time.perf_counter()
-    process = child("none", 0, ["train", algo, *settings(algo), "--out", out])
+    process = child("none", 0, ["train", case.algo, *settings(case), "--out", out])
     error = process.communicate()[1]
     if process.returncode:
-        raise RuntimeError(f"{algo} failed: {error[-500:]}")
+        raise RuntimeError(f"{case.name} failed: {error[-500:]}")
     return outcome(Path(out) / "x" / "x_s0"), time.perf_counter() - start
 
 
-def killed(algo: str, out: str, seconds: float, rng: random.Random) -> list[str]:
+def killed(case: Case, out: str, seconds: float, rng: random.Random) -> list[str]:
     """Run it to its end with two to five kills; returns where they happened."""
     path = Path(out) / "x" / "x_s0"
-    start = ["train", algo, *settings(algo), "--out", out]
+    start = ["train", case.algo, *settings(case), "--out", out]
     places = []
     for left in itertools.count(rng.randint(2, 5), -1):
         begun = (path / "config.yaml").exists()
@@ -125,51 +169,53 @@ def killed(algo: str, out: str, seconds: float, rng: random.Random) -> list[str]
         if process.returncode == 0:
             return places
         if process.returncode != -signal.SIGKILL:
-            raise RuntimeError(f"{algo} failed without being killed: {error[-500:]}")
+            raise RuntimeError(
+                f"{case.name} failed without being killed: {error[-500:]}"
+            )
         places.append(place)
     raise AssertionError
 
 
-def finished(algo: str) -> list[dict[str, str]]:
-    """The rows of this algorithm in the results."""
-    return [row for row in records.read(RESULTS) if row["algo"] == algo]
+def finished(case: Case) -> list[dict[str, str]]:
+    """The rows of this case in the results."""
+    return [row for row in records.read(RESULTS) if row["algo"] == case.name]
 
 
-def campaign(algo: str, kills: int) -> None:
-    """Run the algorithm until it was killed so often in all."""
-    known = finished(algo)
+def campaign(case: Case, kills: int) -> None:
+    """Run the case until it was killed so often in all."""
+    known = finished(case)
     total = sum(int(row["kills"]) for row in known)
     if total >= kills:
         return
     with tempfile.TemporaryDirectory() as out:
-        expected, seconds = uninterrupted(algo, out)
+        expected, seconds = uninterrupted(case, out)
     for number in itertools.count(len(known)):
         if total >= kills:
             return
-        rng = random.Random(f"{algo} {number}")
+        rng = random.Random(f"{case.name} {number}")
         with tempfile.TemporaryDirectory() as out:
-            places = killed(algo, out, seconds, rng)
+            places = killed(case, out, seconds, rng)
             table, state = outcome(Path(out) / "x" / "x_s0")
         same = (table == expected[0], state == expected[1])
-        row = (algo, number, len(places), " ".join(places), *same)
+        row = (case.name, number, len(places), " ".join(places), *same)
         records.append(RESULTS, dict(zip(COLUMNS, row, strict=True)))
         print(*row, sep=",", flush=True)
         total += len(places)
 
 
-def report(algos: list[str]) -> bool:
+def report(cases: list[Case]) -> bool:
     """Print the table; whether every run ended like the uninterrupted one."""
     good = True
     print("| algorithm | kills | of these " + " | ".join(PLACES[1:]), end=" ")
     print("| runs | identical to uninterrupted |")
     print("| --- " * (len(PLACES) + 3) + "|")
-    for algo in algos:
-        rows = finished(algo)
+    for case in cases:
+        rows = finished(case)
         where = " ".join(row["where"] for row in rows).split()
         same = [row for row in rows if row["same_table"] == row["same_state"] == "True"]
         good &= len(same) == len(rows)
         counts = [where.count(place) for place in PLACES[1:]]
-        cells = [algo, len(where), *counts, len(rows), len(same)]
+        cells = [case.name, len(where), *counts, len(rows), len(same)]
         print("| " + " | ".join(map(str, cells)) + " |")
     return good
 
@@ -178,15 +224,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--algos", nargs="+", choices=ALGOS, default=list(ALGOS))
-    parser.add_argument(
-        "--kills", type=int, default=50, help="kills per algorithm [50]"
-    )
+    parser.add_argument("--algos", nargs="+", choices=ALGOS, default=ALGOS)
+    in_jax = "only runs in JAX environments"
+    parser.add_argument("--jax", action="store_true", help=in_jax)
+    parser.add_argument("--kills", type=int, help="kills per case [50, in JAX 20]")
     parser.add_argument("--report", action="store_true", help="only print the table")
     arguments = parser.parse_args()
-    for algo in () if arguments.report else arguments.algos:
-        campaign(algo, arguments.kills)
-    return 0 if report(arguments.algos) else 1
+    cases = [case for case in CASES if case.algo in arguments.algos]
+    cases = [case for case in cases if case.in_jax or not arguments.jax]
+    for case in () if arguments.report else cases:
+        campaign(case, case.kills if arguments.kills is None else arguments.kills)
+    return 0 if report(cases) else 1
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def train(task: Task, seed: int) -> tuple[float, float]:
 
 
 def summarize(rows: list[dict[str, str]], steps: int) -> tuple[float, float]:
-    """The best epoch's return and the mean of the last five, up to so many steps."""
+    """The best epoch's return and the mean of the last five, within `steps` steps."""
     test, training = "AverageTestEpRet", "AverageEpRet"
     column = test if rows and test in rows[0] else training
     within = [row for row in rows if float(row["TotalEnvInteracts"]) <= steps]

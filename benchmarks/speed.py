@@ -64,7 +64,8 @@ path = directory.run_path(run)
 path.mkdir(parents=True)
 parts = setup.prepare(run)
 fill = lambda state, step: parts.buffer.rows[step:].fill(0)
-session.run(parts, path, screen=False, callbacks=Callbacks(on_epoch=fill))
+start = session.Start(parts, path, callbacks=Callbacks(on_epoch=fill))
+session.run(start, screen=False)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
 """
 
@@ -142,7 +143,7 @@ def output(command: list[Any], env: dict[str, str], cwd: Path | None = None) -> 
 def seconds_to_line(
     count: int, path: Path, command: list[Any], env: dict[str, str]
 ) -> float:
-    """Seconds until the file has so many lines; the command is then killed."""
+    """Seconds until the file has `count` lines; the command is then killed."""
 
     def ready() -> bool:
         return path.exists() and path.read_text().count("\n") >= count
@@ -249,7 +250,7 @@ def known() -> dict[tuple[str, ...], dict[str, str]]:
     return {tuple(row[name] for name in KEY): row for row in records.read(RESULTS)}
 
 
-def forget(cases: list[Case]) -> None:
+def remove_old(cases: list[Case]) -> None:
     """Remove the measurements of these cases from the results."""
     names = [case.name for case in cases]
     rows = [row for row in known().values() if row["case"] not in names]
@@ -260,7 +261,7 @@ def run(cases: list[Case], arguments: argparse.Namespace) -> None:
     """Measure what is not in the results yet."""
     peers = arguments.peers
     if arguments.fresh:
-        forget(cases)
+        remove_old(cases)
     python = install(arguments.peers_env, arguments.torch) if peers else Path()
     for case in cases:
         sides = ["ours", *(peer for peer in peers if peer in case.peers)]

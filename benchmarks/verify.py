@@ -22,6 +22,7 @@ import faults
 import figures
 import fused
 import learn
+import learn_jax
 import records
 import speed
 import suite
@@ -35,7 +36,8 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "suite": lambda: suite.rows(suite.cells()),
     "suite-long": lambda: suite.rows(suite.long_cells()),
     "learn": lambda: printed(learn.report, learn.TASKS),
-    "faults": lambda: printed(faults.report, list(faults.ALGOS)),
+    "learn-jax": lambda: printed(learn_jax.report, learn_jax.TASKS),
+    "faults": lambda: printed(faults.report, faults.CASES),
     "env-workers": lambda: printed(env_workers.report, worker_rows()),
     "speed": lambda: printed(speed.summary, speed.CASES),
     "fused": lambda: printed(fused.against_rejax, fused.CASES),

@@ -1,8 +1,8 @@
-"""Callbacks: a metric of your own, early stopping, and state that survives a kill.
+"""Callbacks: your own metric, early stopping, and state that survives a kill.
 
 Training stops when the mean return of the last three epochs is above the target. Kill
 it and call `jaxrl.resume(directory, callbacks=[...])` with new objects of the same
-classes: it stops at the same epoch as if it had never been killed.
+classes: it stops at the same epoch as an uninterrupted run.
 """
 
 import jax

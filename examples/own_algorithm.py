@@ -1,4 +1,4 @@
-"""An algorithm of your own: a copy of SAC, changed, trained, and compared in a grid.
+"""Your own algorithm: a copy of SAC, changed, trained, and compared in a grid.
 
 python examples/own_algorithm.py
 

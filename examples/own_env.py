@@ -2,7 +2,7 @@
 
 python examples/own_env.py
 
-In a module of its own, `my_module.py`, the function would have a name that every
+In a separate module, `my_module.py`, the function would have a name that every
 command can find: `jaxrl train sac --env my_module:make_env`.
 """
 

@@ -1,4 +1,4 @@
-"""A grid and a random search over a function of your own: gradient descent in NumPy.
+"""A grid and a random search over your own function: gradient descent in NumPy.
 
 python examples/own_function.py
 """

@@ -1,4 +1,4 @@
-"""Networks of your own: any Linen modules, without touching jaxrl.
+"""Your own networks: any Linen modules, without touching jaxrl.
 
 python examples/own_networks.py
 """
@@ -41,7 +41,7 @@ def networks(spec: EnvSpec) -> Networks:
     return Networks(actor=TanhGaussianPolicy(trunk), critic=Critic())
 
 
-# In a loop of your own
+# In your own loop
 spec = EnvSpec(obs_size=11, action=Box((-1.0,) * 3, (1.0,) * 3))
 state = sac.init(jax.random.key(0), spec, networks=networks(spec))
 

@@ -21,7 +21,7 @@ def start() -> int:
     """Runs the command. Before and after it, Ctrl-C ends the process at once.
 
     Python would answer with a traceback from whatever it imports or clears up. So do
-    the other signals that ask to end, which would end it without a word.
+    the other signals that ask to end, which would end it without a message.
     """
     global _code
     usual = [one for one in USUAL if signal.getsignal(one) is USUAL[one]]
@@ -46,5 +46,14 @@ def _leave(number: int, frame: FrameType | None) -> None:
     os._exit(128 + number if _code is None else _code)
 
 
+def _without_current_directory() -> None:
+    """`python -m` puts it first on the path; modules there may be a stranger's."""
+    here, ours = os.getcwd(), os.path.dirname(os.path.dirname(__file__))
+    if not sys.flags.safe_path and sys.path[0] == here != ours:
+        del sys.path[0]
+
+
 if __name__ == "__main__":
+    with contextlib.suppress(FileNotFoundError):  # it was removed
+        _without_current_directory()
     sys.exit(start())

@@ -1,4 +1,4 @@
-"""Callbacks: objects that take part in a run, as in `jaxrl.train(callbacks=[...])`.
+"""Callbacks: objects whose methods a run calls, as in `jaxrl.train(callbacks=[...])`.
 
 A callback has one or more of these, each of which is given a `Context`:
 
@@ -61,6 +61,7 @@ class Stop:
     metrics: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __call__(self, reason: str, metrics: Mapping[str, Any] | None = None) -> "Stop":
+        """A stop with a reason and last metrics."""
         return Stop(str(reason), metrics or {})
 
 
@@ -76,6 +77,7 @@ class StopAtReturn:
         self.value = value
 
     def on_epoch(self, context: Context) -> Stop | None:
+        """Stops if the mean return has reached the value."""
         reached = context.mean_return
         if reached is None or reached < self.value:
             return None
@@ -97,10 +99,12 @@ class StopWithoutImprovement:
         self.best, self.since = -math.inf, 0
 
     def on_start(self, context: Context) -> None:
+        """Forgets what another run reached."""
         if context.step == 0:  # the object may have been used by another run
             self.best, self.since = -math.inf, 0
 
     def on_epoch(self, context: Context) -> Stop | None:
+        """Stops after too many epochs without a higher mean return."""
         reached = context.mean_return
         if reached is None:
             return None
@@ -111,7 +115,9 @@ class StopWithoutImprovement:
         return STOP(f"no mean return above {self.best:.6g} in {self.since} epochs")
 
     def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
         return {"best": self.best, "since": self.since}
 
     def restore(self, state: Mapping[str, Any]) -> None:
+        """Continues from a checkpoint's state."""
         self.best, self.since = state["best"], state["since"]

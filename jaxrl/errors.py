@@ -23,7 +23,11 @@ class UserError(ValueError):
     """A user's mistake, to be shown without a traceback."""
 
 
-FLAG = re.compile(r"--([a-z_]+)(?![\w=-])")
+# A command stays as it is; a flag may have a value: a placeholder, a number or a word.
+FLAG = re.compile(
+    r"(?P<command>\bjaxrl [a-z]+ [^;,]*)"
+    r"|--(?P<name>[a-z_]+)(?![\w=-])(?: (?:(?P<value>[A-Z]+|\d+)|(?P<word>mlp|env))\b)?"
+)
 SWITCHES = (
     *("overwrite", "wandb", "wandb_models", "init_optimizer", "changed_code"),
     *("count", "suite", "show"),
@@ -40,13 +44,19 @@ def about_arguments() -> Iterator[None]:
 
 
 def as_arguments(text: str) -> str:
-    """The text with the names of arguments in the place of flags."""
+    """The text with names of arguments instead of flags."""
     return FLAG.sub(_argument, text)
 
 
-def _argument(flag: re.Match[str]) -> str:
-    name = flag[1]
-    return f"{name}=True" if name in SWITCHES else f"{name}="
+def _argument(found: re.Match[str]) -> str:
+    if found["command"]:
+        return found[0]
+    name, value = found["name"], found["value"] or ""
+    if name in SWITCHES:
+        value = "True"
+    elif found["word"]:
+        value = repr(found["word"])
+    return f"{name}={value}"
 
 
 # As near as a word of three letters is with one of them wrong; what is farther off,

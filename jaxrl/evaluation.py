@@ -79,10 +79,12 @@ class SelfResetting:
         self._envs = envs
 
     def reset(self, seed: int | None = None) -> tuple[np.ndarray, dict]:
+        """The current observation; the environments start episodes themselves."""
         assert seed is None
         return self._envs.obs, {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
+        """Steps the environment."""
         after = self._envs.step(action)
         self._envs.take_finished()  # `play` counts for itself
         (reward,), (terminated,), (truncated,) = (

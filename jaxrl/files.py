@@ -46,6 +46,7 @@ def read_bytes(path: Path, limit: int = SMALL, inside: Path | None = None) -> by
 
 
 def read_text(path: Path, limit: int = SMALL, inside: Path | None = None) -> str:
+    """The text of a file, with the limits of `read_bytes`."""
     return read_bytes(path, limit, inside).decode()
 
 
@@ -153,7 +154,7 @@ def replacing_directory(path: Path) -> Iterator[Path]:
 def append_to(path: Path) -> BufferedWriter:
     """The regular file for appending, made if there is none; never through a link.
 
-    Of a file with several names (hard links), this one gets a copy of its own.
+    A file with several names (hard links) is copied first: the others stay as they are.
     """
     with contextlib.suppress(FileNotFoundError):
         if path.lstat().st_nlink > 1 and stat.S_ISREG(path.lstat().st_mode):

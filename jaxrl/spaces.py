@@ -46,6 +46,7 @@ class Box:
 
     @property
     def bounded(self) -> bool:
+        """Whether all bounds are finite."""
         return all(math.isfinite(bound) for bound in self.low + self.high)
 
     def scale(self, action: Any) -> Any:
@@ -81,6 +82,7 @@ class Discrete:
         return ()
 
     def scale(self, action: Any) -> Any:
+        """The environment's action for one that counts from 0."""
         return action + self.start
 
 
@@ -116,6 +118,7 @@ class MultiDiscrete:
         return (len(self.nvec),)
 
     def scale(self, action: Any) -> Any:
+        """The environment's action for one that counts from 0."""
         return action + np.broadcast_to(np.array(self.start, np.int32), action.shape)
 
 
@@ -140,6 +143,7 @@ class MultiBinary:
         return (self.n,)
 
     def scale(self, action: Any) -> Any:
+        """The environment's action, which is the same."""
         return action
 
 
@@ -171,6 +175,7 @@ class Image:
 
     @property
     def height_width_channels(self) -> tuple[int, int, int]:
+        """The shape, whichever axis the channels are."""
         first, second, third = self.shape
         return (second, third, first) if self.channels_first else self.shape
 

@@ -93,15 +93,21 @@ class Algorithm(Protocol):
     """The six names that an algorithm's module defines."""
 
     DATA: OnPolicy | OffPolicy
+    """What it learns from."""
     Config: Any
+    """Its settings, frozen; real-valued ones are leaves of the state."""
     State: Any
+    """Everything that learning changes, and the settings."""
 
     def init(
         self, key: jax.Array, spec: EnvSpec, config: Any = ..., networks: Any = ...
-    ) -> Any: ...
+    ) -> Any:
+        """A new state for environments like `spec`."""
 
-    def act(self, state: Any, obs: jax.Array, key: Any = ...) -> jax.Array: ...
+    def act(self, state: Any, obs: jax.Array, key: Any = ...) -> jax.Array:
+        """Greedy actions without a key, exploring ones with it."""
 
     def update(
         self, state: Any, batch: Transition, pmean: Pmean = ...
-    ) -> tuple[Any, Metrics]: ...
+    ) -> tuple[Any, Metrics]:
+        """One learning step."""

@@ -42,7 +42,7 @@ PartitionName=main Nodes={host} Default=YES MaxTime=60 State=UP
 
 @contextlib.contextmanager
 def slurm(root):
-    """Daemons of our own; the tests that need them are skipped where they cannot be."""
+    """Starts Slurm's daemons; tests that need them are skipped where it cannot."""
     if absent := [name for name in NEEDED if shutil.which(name) is None]:
         pytest.skip(
             f"no {absent[0]} here; apt install slurmctld slurmd slurm-client munge"

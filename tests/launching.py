@@ -16,7 +16,7 @@ RANK = b"OMPI_COMM_WORLD_RANK="
 
 
 def start(words, ranks=1, **environment):
-    """A program in so many processes, as a user would start it."""
+    """A program in `ranks` processes, as a user would start it."""
     known_here = {"XLA_FLAGS": "--xla_backend_optimization_level=0"}
     known_here["PYTHONPATH"] = f"{HERE}{os.pathsep}{HERE.parent}"
     known = mpirun.environment_for(threads=1) | known_here

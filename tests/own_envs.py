@@ -1,4 +1,4 @@
-"""Environments of a user's own, registered by importing this module."""
+"""Environments as a user would write them, registered by importing this module."""
 
 import os
 import signal

@@ -10,7 +10,7 @@ def note(directory, **settings):
 
 
 def fails_once(directory, seed, where):
-    """The first attempt at seed 1 fails; it leaves a file of its own."""
+    """The first attempt at seed 1 fails; it leaves a file behind."""
     mark = os.path.join(where, f"tried-{seed}")
     tried = os.path.exists(mark)
     open(mark, "w").close()

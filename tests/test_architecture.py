@@ -14,6 +14,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ALLOWED = {
     "errors": set(),
     "files": set(),
+    "user_modules": set(),
     "yaml_lines": {"errors", "files"},
     "settings": {"errors", "yaml_lines"},
     "spaces": set(),
@@ -21,9 +22,14 @@ ALLOWED = {
     "sampling": {"errors"},
     "types": {"settings", "spaces"},
     "checks": {"types", "settings"},
-    "maths": {"types", "settings", "images", "policy"},
+    "maths": {"types", "settings", "images", "policy", "user_modules"},
     "algos": {"errors", "files", "types", "settings", "checks", "maths"},
-    "envs": {"errors", "spaces", "processes"},  # for signals in worker processes
+    "envs": {
+        "errors",
+        "spaces",
+        "user_modules",
+        "processes",
+    },  # for signals in worker processes
     "policy": {"files", "settings", "spaces", "images"},
     "evaluation": {"errors"},
     "processes": {"errors", "files"},
@@ -43,6 +49,7 @@ ALLOWED = {
         *("evaluation", "processes", "logging", "parallel", "runs", "callbacks"),
     },
     "contracts": {"types", "maths", "envs", "training"},
+    "exercises": {"errors", "types", "maths", "algos", "contracts"},
     "experiments": {
         *("errors", "files", "yaml_lines", "settings", "sampling", "algos", "envs"),
         *("processes", "logging", "runs", "training"),
@@ -50,7 +57,7 @@ ALLOWED = {
     "cli": {
         *("__version__", "errors", "files", "yaml_lines", "settings", "algos"),
         *("evaluation", "processes", "logging", "runs", "training", "contracts"),
-        *("experiments", "show"),
+        *("exercises", "experiments", "show"),
     },
     "api": {
         "errors",

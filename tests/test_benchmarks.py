@@ -114,7 +114,7 @@ def test_a_failed_run_leaves_no_half_round_of_parallel(script, monkeypatch):
     assert parallel.known() == {}
 
 
-@pytest.mark.parametrize("name", ["learn", "speed", "faults", "parallel"])
+@pytest.mark.parametrize("name", ["learn", "learn_jax", "speed", "faults", "parallel"])
 def test_an_appended_row_names_its_origin_and_keeps_the_earlier_ones(
     name, records, tmp_path
 ):

@@ -1,4 +1,4 @@
-"""Reading what a stranger may have put in the place of a file."""
+"""Reading what a stranger may have put instead of a file."""
 
 import os
 

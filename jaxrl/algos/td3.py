@@ -8,7 +8,6 @@ polyak  θ̄   ← (1 − τ) θ̄ + τ θ                      with the actor
 """
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -148,12 +147,9 @@ def update(
         online = (actor.params, critic.params)
         return actor, optim.polyak(target, online, cfg.tau), pmean(loss)
 
-    def skip(*unchanged: Any) -> tuple:
-        return unchanged
-
     before = (state.actor, state.target, state.loss_pi)
     actor, targets, loss_pi = jax.lax.cond(
-        state.updates % cfg.policy_delay == 0, actor_step, skip, *before
+        state.updates % cfg.policy_delay == 0, actor_step, lambda *same: same, *before
     )
     state = dataclasses.replace(
         state,

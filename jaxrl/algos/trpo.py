@@ -139,6 +139,35 @@ def line_search(
     return theta, jnp.where(accepted.any(), first, cfg.backtrack_iters)
 
 
+def actor_step(
+    state: State, rollout: Transition, advantage: jax.Array, pmean: Pmean
+) -> tuple[optim.Net, Metrics]:
+    """The actor after one natural step, which the line search may shorten."""
+    cfg, networks = state.config, state.networks
+    theta, unravel = ravel_pytree(state.actor.params)
+    old = networks.actor.apply(state.actor.params, rollout.obs)
+
+    def measure(theta: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return surrogate(unravel(theta), networks, rollout, old, advantage)
+
+    gradient, _ = jax.grad(measure, has_aux=True)(theta)
+    fisher = optim.fisher_product(
+        lambda theta: networks.actor.apply(unravel(theta), rollout.obs), theta
+    )
+    step = natural_step(pmean(gradient), lambda v: pmean(fisher(v)), cfg)
+    new_theta, rejected = theta + step, jnp.zeros((), int)
+    if cfg.line_search:
+        new_theta, rejected = line_search(theta, step, measure, cfg, pmean)
+    (before, _), (after, kl) = measure(theta), measure(new_theta)
+    return optim.Net(unravel(new_theta), opt_state=()), {
+        "LossPi": -before,
+        "DeltaLossPi": before - after,
+        "Entropy": old.entropy().mean(),
+        "KL": kl,
+        "BacktrackIters": rejected,
+    }
+
+
 def update(
     state: State, batch: Transition, pmean: Pmean = identity
 ) -> tuple[State, Metrics]:
@@ -150,24 +179,7 @@ def update(
     return_norm = normalize.merge(state.return_norm, estimate.returns, pmean)
     targets = estimate.targets(return_norm, pmean)
     rollout, advantage, target = replay.flatten((rollout, *targets))
-
-    theta, unravel = ravel_pytree(state.actor.params)
-    old = networks.actor.apply(state.actor.params, rollout.obs)
-    data = (networks, rollout, old, advantage)
-
-    def measure(theta: jax.Array) -> tuple[jax.Array, jax.Array]:
-        return surrogate(unravel(theta), *data)
-
-    gradient, _ = jax.grad(measure, has_aux=True)(theta)
-    fisher = optim.fisher_product(
-        lambda theta: networks.actor.apply(unravel(theta), rollout.obs), theta
-    )
-    step = natural_step(pmean(gradient), lambda v: pmean(fisher(v)), cfg)
-    new_theta, rejected = theta + step, jnp.zeros((), int)
-    if cfg.line_search:
-        new_theta, rejected = line_search(theta, step, measure, cfg, pmean)
-    (before, _), (after, kl) = measure(theta), measure(new_theta)
-
+    actor, actor_info = actor_step(state, rollout, advantage, pmean)
     critic, critic_info = critics.regress(
         state.critic,
         optax.adam(cfg.vf_lr),
@@ -177,16 +189,9 @@ def update(
         cfg.train_v_iters,
         pmean,
     )
-    actor_info = {
-        "LossPi": -before,
-        "DeltaLossPi": before - after,
-        "Entropy": old.entropy().mean(),
-        "KL": kl,
-        "BacktrackIters": rejected,
-    }
     state = dataclasses.replace(
         state,
-        actor=optim.Net(unravel(new_theta), opt_state=()),
+        actor=actor,
         critic=critic,
         obs_norm=normalize.merge(state.obs_norm, batch.obs, pmean),
         return_norm=return_norm,

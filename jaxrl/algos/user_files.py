@@ -38,6 +38,7 @@ def absolute(path: str) -> str:
 
 
 def short(digest: str) -> str:
+    """The first digits of a SHA-256, for people."""
     return digest[:12]
 
 
@@ -47,6 +48,7 @@ def digest(path: str) -> str:
 
 
 def content(path: str) -> bytes:
+    """The bytes of an algorithm's file."""
     try:
         return files.read_bytes(Path(path))
     except FileNotFoundError:

@@ -37,8 +37,8 @@ def load(
 
     `model` may be a step at which one was kept. `env` replaces the environment that
     the run names; it is needed where that was given from Python. So are `networks`
-    where config.yaml cannot name them, and `algo`, its file or module, where an
-    algorithm of your own acts in a way that NumPy cannot play.
+    where config.yaml cannot name them, and `algo`, its file or module, where your
+    own algorithm acts in a way that NumPy cannot play.
     """
     from jaxrl import algos
     from jaxrl.show import agent

@@ -17,6 +17,7 @@ if typing.TYPE_CHECKING:
     from jaxrl.experiments.random_search import BestSettings
     from jaxrl.experiments.search import SearchResult
     from jaxrl.maths.nets import Networks
+    from jaxrl.runs.spec import Run
     from jaxrl.spaces import EnvSpec
     from jaxrl.training.session import Result
     from jaxrl.training.user_code import OnEpoch
@@ -38,47 +39,52 @@ def train(
     """Does what `jaxrl train` does; returns the state, the rows of the log, the path.
 
     `jaxrl.train("sac", "Hopper-v4", steps=100_000, gamma=0.98)`: settings have the
-    names of the command's flags. `algo` may be a .py file with an algorithm of your
-    own, or its module. `env` may also be a callable that makes a gymnasium environment,
-    or one environment, which then has no test episodes. `networks` are Linen modules,
-    or what returns them for a spec, or its name "module:callable".
+    names of the command's flags; all may come as one dict instead of `algo`, flat or in
+    sections, and arguments override it. `algo` may be your own .py file or its module.
+    `env` may also be a callable that makes a gymnasium environment, or one environment,
+    which then has no test episodes. `networks` are Linen modules, or what returns them
+    for a spec, or its name "module:callable".
 
     `on_epoch(state, step)` is called after each epoch; the metrics it returns, such as
-    {"nested/metric": 1.0}, are in the epoch's row. `callbacks` are objects as in
-    `jaxrl.callbacks`.
-
-    All settings may also come as one dict in the place of `algo`, flat or in sections
-    (see `jaxrl.runs.nested`); arguments win over it.
-
+    {"nested/metric": 1.0}, are in the epoch's row. `callbacks`: see `jaxrl.callbacks`.
     In a JAX environment, `seeds=16` or `seeds=[3, 5, 8]` trains several runs in one
-    program and returns a list.
-
-    `num_procs=4` starts four processes and returns what rank 0 would; objects of
-    this process, such as `on_epoch`, need `mpirun -n 4 python script.py` instead.
+    program and returns a list. `num_procs=4` starts four processes and returns what
+    rank 0 would; `on_epoch` and the like need `mpirun -n 4 python script.py` instead.
     """
-    from jaxrl.experiments import values
-    from jaxrl.runs import nested, packing, spec
-    from jaxrl.training import launch, packed, train, user_env
-    from jaxrl.training.user_code import UserCode, named_networks
+    from jaxrl.runs import packing
+    from jaxrl.training import launch, packed, train, user_code
 
-    config = nested.flat(algo, "the config") if isinstance(algo, Mapping) else {}
-    given = config | settings | named_networks(networks)
-    chosen, place = given.pop("algo", algo), given.pop("env", None)
-    start = given.pop("preset", "default")
-    values.refuse_lists(chosen, place if env is None else env, given)
-    name, own_env = user_env.named_env(place if env is None else env)
-    if user_env.is_instance(own_env):
-        given = {"num_test_episodes": 0, **given}
+    config = settings | user_code.named_networks(networks)
+    run, own_env = _run(algo, env, preset, config)
     own_networks = None if isinstance(networks, str) else networks
-    user = UserCode(
+    user = user_code.UserCode(
         on_epoch=on_epoch, callbacks=callbacks, env=own_env, networks=own_networks
     )
-    run = spec.make(chosen, name, given, preset or str(start))
     if seeds is not None:
         return packed.train_seeds(run, packing.seeds(seeds, run.seed), screen, user)
     if ranks := launch.ranks_to_start(run.num_procs, user):
         return launch.train(run, ranks, screen)
     return train.train(run, screen, user)
+
+
+def _run(
+    algo: typing.Any, env: typing.Any, preset: str | None, settings: dict
+) -> "tuple[Run, GivenEnv | None]":
+    """The run that the arguments describe, and an environment that has no name."""
+    from jaxrl.algos import presets
+    from jaxrl.experiments import values
+    from jaxrl.runs import nested, spec
+    from jaxrl.training import user_env
+
+    config = nested.flat(algo, "the config") if isinstance(algo, Mapping) else {}
+    given = config | settings
+    chosen, place = given.pop("algo", algo), given.pop("env", None)
+    start = given.pop("preset", presets.AUTO)
+    values.refuse_lists(chosen, place if env is None else env, given)
+    name, own_env = user_env.named_env(place if env is None else env)
+    if user_env.is_instance(own_env):
+        given = {"num_test_episodes": 0, **given}
+    return spec.make(chosen, name, given, preset or str(start)), own_env
 
 
 @about_arguments()
@@ -94,15 +100,15 @@ def resume(
     wandb: bool = False,
     changed_code: bool = False,
 ) -> "Result":
-    """Continues a run as if it had never stopped; `steps` to train longer than planned.
+    """Continues a run, bit for bit; `steps` replaces its total number of steps.
 
     `env` is what the run was trained in, if that was given from Python.
     If the run's callbacks have a state, `callbacks` must be of the same classes in the
     same order; [] drops them. A run that a callback has finished needs `steps`.
     Nothing is sent to Weights & Biases without `wandb`: the run may be a stranger's.
-    `networks` are needed again where config.yaml cannot name them. A run with an
-    algorithm of your own runs its file, and refuses one that has changed unless
-    `changed_code` is True.
+    `networks` are needed again where config.yaml cannot name them. A run with your own
+    algorithm runs its file, and refuses one that has changed unless `changed_code` is
+    True.
 
     XLA's last bits depend on its number of threads: start Python with the `NPROC` that
     config.yaml names, as `jaxrl resume` does.

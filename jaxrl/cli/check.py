@@ -11,10 +11,15 @@ from jaxrl.cli.stdout import say
 XLA = "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0"
 
 
-def main(arguments: list[str]) -> int:
-    given = options.parser("check").parse(arguments)
+def use_quick_devices() -> None:
+    """Two devices of a CPU and quick compilation; before JAX is imported."""
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {XLA}".strip()
     os.environ["JAX_PLATFORMS"] = "cpu"
+
+
+def main(arguments: list[str]) -> int:
+    given = options.parser("check").parse(arguments)
+    use_quick_devices()
     from jaxrl.runs import spec  # and only now JAX
 
     algo = algos.named(given.file)

@@ -18,7 +18,7 @@ from jaxrl.settings.values import shown
 # Of the command, not of its runs.
 OPTIONS = (
     *("grid", "name", "out", "jobs", "dry_run", "time_limit", "retries"),
-    *("overwrite", "launcher"),
+    *("overwrite", "launcher", "no_pack"),
 )
 
 
@@ -46,6 +46,7 @@ def _run(found: GridFile, own: argparse.Namespace) -> runner.Summary:
         time_limit=own.time_limit,
         retries=own.retries,
         overwrite=own.overwrite,
+        pack=not own.no_pack,
     )
     if own.launcher == "slurm":
         return slurm.run(found.grid.name, found.variants, options, found.slurm)

@@ -7,6 +7,7 @@ import sys
 from jaxrl import __version__
 from jaxrl.cli import habits, interrupt, outcome, stdout
 from jaxrl.errors import UserError, unknown
+from jaxrl.logging.console import printable
 from jaxrl.processes import ranks, threads
 from jaxrl.runs.status import REFUSED, Status
 
@@ -24,12 +25,14 @@ COMMANDS = {
     "ls": "list runs and their status",
     "new": "write a copy of an algorithm, to change",
     "check": "run the contracts of an algorithm on a file of yours",
+    "exercise": "learn by writing a loss, or by finding a bug; checks your file",
     "doctor": "check that everything works on this machine",
     "export": "write a trained policy as one file that needs only NumPy",
     "completion": "print a script that completes commands and flags in a shell",
 }
 
 TRAINING = ("train", "resume", "rerun")
+INTERNAL = ("packed",)  # which a grid starts
 
 HELP = f"""\
 usage: jaxrl COMMAND ...
@@ -68,7 +71,7 @@ def _main(arguments: list[str]) -> int:
     command, *rest = arguments
     if command in ("-V", "--version"):
         return stdout.finish(text=f"jaxrl {__version__}\n")
-    if command not in COMMANDS:
+    if command not in (*COMMANDS, *INTERNAL):
         meant = habits.meant(command)
         sentence = f"there is no command {command!r}; type {meant}"
         sentence = sentence if meant else unknown("command", command, COMMANDS)
@@ -131,6 +134,8 @@ def _sentence(command: str, error: BaseException, ended: Status) -> str:
 def _failed(sentence: str, code: int) -> int:
     if ranks.size() > 1:
         ranks.end_all(code, sentence)
+    # It may quote a stranger's file: lines stay, other control characters do not.
+    lines = map(printable, sentence.split("\n"))
     with contextlib.suppress(OSError):  # the terminal may be closed
-        print(f"jaxrl: {sentence}", file=sys.stderr)
+        print("jaxrl: " + "\n".join(lines), file=sys.stderr)
     return code

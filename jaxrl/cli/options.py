@@ -170,9 +170,9 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
     ),
     "resume": (
         "DIR ... [--steps N] [--wandb] [--changed-code]",
-        "Continues a run from its last checkpoint, with the same results as if it had "
-        "never stopped. Several runs in JAX environments that differ only in seeds and "
-        "real-valued settings continue in one program.",
+        "Continues a run from its last checkpoint, with the same results as an "
+        "uninterrupted run. Several runs in JAX environments that differ only in seeds "
+        "and real-valued settings continue in one program.",
         [
             _option("dirs", nargs="+", metavar="DIR", help="directory of a run"),
             _number("total steps of the run, to train longer than planned", "--steps"),
@@ -259,6 +259,17 @@ OPTIONS: dict[str, tuple[str, str, Sequence[Adder]]] = {
         "compilation, vmap, scan, donation, two devices and five probe environments. "
         "Prints a line for each; takes one or two minutes.",
         [_option("file", metavar="FILE", help="an algorithm's file, or a name")],
+    ),
+    "exercise": (
+        "[NUMBER] [--write FILE.py | --check FILE.py]",
+        "Lists the exercises, or prints the task of one. Four are functions to write: "
+        "a Gaussian's log-likelihood, GAE, PPO's loss and TD3's target; three are "
+        "broken algorithms to mend.",
+        [
+            _option("number", nargs="?", metavar="NUMBER", help="of the exercise"),
+            _option("--write", metavar="FILE", help="write the file to start from"),
+            _option("--check", metavar="FILE", help="say what is wrong with a file"),
+        ],
     ),
     "export": (
         "DIR [-o policy.npz|policy.onnx] [--overwrite] ...",

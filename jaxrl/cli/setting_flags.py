@@ -17,8 +17,8 @@ ENV = (
     "function or class; envpool/ID by EnvPool, phys2d/ID, gymnax/ID, "
     "brax/ID and playground/ID in JAX, ale_py:ALE/Pong-v5 for Atari"
 )
-PRESETS = "|".join(("default", *presets.PRESETS))
-PRESET = "defaults to start from [default]"
+PRESETS = "|".join(presets.CHOICES)
+PRESET = f"defaults to start from; auto: {presets.BY_FAMILY}, else default [auto]"
 SETTINGS = "every setting of its algorithm, as in jaxrl train ALGO --help"
 HINT = "jaxrl train sac --help lists every setting of one."
 INTERNAL = ("total_updates",)  # follows from others, but may be set
@@ -46,7 +46,7 @@ def train(words: Sequence[str], config: str = "") -> Parser:
     made = Parser(
         f"jaxrl train {algo or 'ALGO'} --env ID [--preset NAME] [--config FILE] "
         "[--setting value ...]",
-        f"Trains a policy. Algorithms: {', '.join(NAMES)}, or a .py file of your own "
+        f"Trains a policy. Algorithms: {', '.join(NAMES)}, or your own .py file "
         "(jaxrl new writes one to start from). "
         + ("--no_NAME turns a switch off." if algo else HINT),
     )
@@ -58,7 +58,9 @@ def train(words: Sequence[str], config: str = "") -> Parser:
     seeds = "seeds of a JAX environment in one program, as in 16, or as in 3,5,8"
     add("--seeds", metavar="N|LIST", help=seeds)
     add_verbose(made)
-    _add_settings(made, algo, flags.peek(words, "--preset"))
+    preset = flags.peek(words, "--preset") or presets.AUTO
+    preset = presets.resolve(preset, algo, flags.peek(words, "--env"))
+    _add_settings(made, algo, preset)
     return made
 
 
@@ -69,11 +71,12 @@ def grid(words: Sequence[str]) -> Parser:
         "jaxrl grid FILE.yaml [OPTION ...]\n"
         "       jaxrl grid ALGO ... --env ID ... [--setting value ...] [OPTION ...]",
         "Runs every combination of the values of its settings, several at a time, each "
-        "in its own process. Rerunning skips finished runs, resumes interrupted ones "
-        "and retries failed ones. --setting[xyz] value ... gives a setting another "
-        "short name. With --launcher slurm the runs are a Slurm job array; Ctrl-C "
-        "stops monitoring, the jobs keep running, and the same command shows them "
-        f"again. Settings: {SETTINGS}, with one value or several.",
+        "in its own process; those of a JAX environment that differ only in seeds and "
+        "real-valued settings, in one program. Rerunning skips finished runs, resumes "
+        "interrupted ones and retries failed ones. --setting[xyz] value ... gives a "
+        "setting another short name. With --launcher slurm the runs are a Slurm job "
+        "array; Ctrl-C stops monitoring, the jobs keep running, and the same command "
+        f"shows them again. Settings: {SETTINGS}, with one value or several.",
     )
     add = made.add_argument
     add("grid", nargs="*", metavar="FILE|ALGO", help="what to run")
@@ -91,6 +94,8 @@ def grid(words: Sequence[str]) -> Parser:
     add("--retries", type=flags.seed, default=0, metavar="N", help=retries)
     overwrite = "remove runs whose settings have changed"
     add("--overwrite", action="store_true", help=overwrite)
+    pack = "start a process for each run, also where one program can train several"
+    add("--no_pack", action="store_true", help=pack)
     launcher = "this machine, or Slurm with the file's `slurm:` options [local]"
     made.add_choice("--launcher", ("local", "slurm"), launcher, "local")
     _add(made, "env", "ID", ENV, "+")
@@ -135,7 +140,7 @@ def _algorithm_in(directory: str) -> str:
 def _add_settings(
     made: Parser,
     algo: str,
-    preset: str = "",
+    preset: str = presets.DEFAULT,
     several: bool = False,
     execute: bool = True,
 ) -> None:
@@ -149,7 +154,7 @@ def _add_settings(
     one = algo in NAMES or is_file(algo)
     for name in [algo] if one else NAMES:
         with contextlib.suppress(ValueError):  # which `make` explains
-            known |= spec.known_settings(name, preset or "default", execute)
+            known |= spec.known_settings(name, preset, execute)
     taken = {action.dest for action in made._actions}
     for name, setting in known.items():
         visible = one and name not in INTERNAL

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl import yaml_lines
-from jaxrl.algos import NAMES, is_file
+from jaxrl.algos import NAMES, is_file, presets
 from jaxrl.cli import flags, lists, running, setting_flags
 from jaxrl.errors import UserError, unknown
 from jaxrl.experiments import values
@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
     in_line = setting_flags.parsed(parser, arguments, OPTIONS)
     given = file | in_line
     lists.refuse_in_train(algo, given)
-    preset, env = given.pop("preset", "default"), given.pop("env", None)
+    preset, env = given.pop("preset", presets.AUTO), given.pop("env", None)
     own = {name: x for name, x in located.items() if name not in in_line}
     _check_file(path, document, algo, own)
     if not env:

@@ -61,7 +61,7 @@ def _epochs(record: Record, asked: int | None) -> int:
 
 
 def _repeat(record: Record, place: Path, epochs: int) -> None:
-    """Trains in a directory of its own, whatever config.yaml says of where."""
+    """Trains in a temporary directory; `out` in config.yaml is ignored."""
     running.cache_compilations()
     from jaxrl.runs import code, directory
     from jaxrl.training import repeat

@@ -28,7 +28,7 @@ CONTRACTS = {
         updates.follows_precision, "write float instead of jnp.float32"
     ),
     "learns, finitely": Contract(
-        updates.learns_finitely, "look at the losses and at what is put into the state"
+        updates.learns_finitely, "the losses, and what is put into the state"
     ),
     "pure": Contract(
         updates.is_pure, "draw by state.key; no globals, no NumPy random numbers"
@@ -87,7 +87,7 @@ def contracts(algo: Algorithm) -> dict[str, Contract]:
 
 
 class Outcome(NamedTuple):
-    """How one contract went; `error` is None where it holds."""
+    """The result of one contract; `error` is None where it holds."""
 
     name: str
     error: Exception | None

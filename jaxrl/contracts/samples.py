@@ -14,6 +14,7 @@ BINARY = EnvSpec(obs_size=3, action=Discrete(2))
 
 
 def is_on_policy(algo: Algorithm) -> bool:
+    """Whether it learns from rollouts."""
     return isinstance(algo.DATA, OnPolicy)
 
 
@@ -26,6 +27,7 @@ def small_config(algo: Algorithm, **changes: Any) -> Any:
 
 
 def has_setting(algo: Algorithm, name: str) -> bool:
+    """Whether its Config has the field."""
     return name in algo.Config.__dataclass_fields__
 
 
@@ -92,6 +94,7 @@ def _kind(x: Any) -> str:
 
 
 def same_bits(one: Any, other: Any) -> bool:
+    """Whether two trees have equal leaves, bit for bit."""
     return all(
         np.array_equal(a, b) for a, b in zip(leaves(one), leaves(other), strict=True)
     )
@@ -105,6 +108,7 @@ def assert_close(one: Any, other: Any, tolerance: float) -> None:
 
 
 def assert_near(got: Any, expected: Any, what: str, atol: float, rtol: float) -> None:
+    """Raises with the worst of the numbers that differ."""
     got, expected = np.asarray(got), np.asarray(expected)
     near = np.allclose(got, expected, rtol=rtol, atol=atol, equal_nan=True)
     if not near:
@@ -126,4 +130,5 @@ def learned(state: Any) -> dict[str, Any]:
 
 
 def row(tree: Any, i: int) -> Any:
+    """One row of every leaf."""
     return jax.tree.map(lambda x: x[i], tree)

@@ -1,6 +1,7 @@
 """Environments: gymnasium and EnvPool on the host, and JAX environments."""
 
 import functools
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ from jaxrl.envs.naming import FROM_PYTHON, GivenEnv, name_of
 from jaxrl.envs.pool import PREFIX, Pool
 from jaxrl.envs.workers import Workers
 from jaxrl.spaces import EnvSpec
+
+MOST_WORKERS = 256  # processes, on a machine with up to 64 cores
 
 __all__ = [
     "FROM_PYTHON",
@@ -70,6 +73,11 @@ def _check_workers(env: GivenEnv, count: int, workers: int) -> None:
             f"env_workers is {workers}, but there is {count} environment(s) to step; "
             f"set --num_envs {workers} or more"
         )
+    most = max(MOST_WORKERS, 4 * (os.cpu_count() or 1))
+    if workers > most:  # as a stranger's settings may ask
+        raise ValueError(
+            f"env_workers is {workers}, but this machine takes at most {most} processes"
+        )
     if not isinstance(env, str) or env.startswith(FROM_PYTHON):
         raise ValueError(
             "env_workers needs an environment that other processes can find: an id, or "
@@ -78,7 +86,7 @@ def _check_workers(env: GivenEnv, count: int, workers: int) -> None:
         )
     if env.startswith(PREFIX):
         raise ValueError(
-            f"env_workers is {workers}, but EnvPool has threads of its own; leave it "
+            f"env_workers is {workers}, but EnvPool has its own threads; leave it "
             "out, or use gymnasium's environment"
         )
 

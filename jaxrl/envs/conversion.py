@@ -95,6 +95,7 @@ def _holds_image(space: gym.Space) -> bool:
 
 
 def action_space(space: gym.Space) -> Box | Discrete | MultiDiscrete | MultiBinary:
+    """The action space in jaxrl's types; raises for one that it has not."""
     if isinstance(space, spaces.Discrete):
         return Discrete(int(space.n), int(space.start))
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):

@@ -140,6 +140,7 @@ class Environments:
         return np.array_equal(self.obs[i], last)
 
     def close(self) -> None:
+        """Closes the environments, unless they are the user's own."""
         if self._closes:
             for env in self.envs:
                 env.close()
@@ -151,6 +152,7 @@ def _rng_state(env: gym.Env) -> dict[str, Any]:
 
 
 def check_finite(name: str, values: np.ndarray) -> None:
+    """Raises an error that names the first value that is not finite."""
     flat = values.ravel()
     # The dot product is the fastest check, but large numbers overflow it too.
     if not math.isfinite(flat.dot(flat)) and not np.isfinite(flat).all():

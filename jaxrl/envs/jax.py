@@ -33,12 +33,14 @@ class JaxEnv(Protocol):
     """An environment of pure functions; actions are scaled to `spec.action`."""
 
     @property
-    def spec(self) -> EnvSpec: ...
+    def spec(self) -> EnvSpec:
+        """Sizes of observations and actions."""
 
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
         """An initial state and its observation [obs_size]."""
 
-    def step(self, state: Any, action: jax.Array, key: jax.Array) -> Step: ...
+    def step(self, state: Any, action: jax.Array, key: jax.Array) -> Step:
+        """What follows an action."""
 
 
 class Probe(NamedTuple):
@@ -51,13 +53,16 @@ class Probe(NamedTuple):
 
     @property
     def spec(self) -> EnvSpec:
+        """One observation, and the probe's action."""
         return EnvSpec(1, self.action)
 
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
+        """The first step of an episode."""
         obs = jax.random.rademacher(key, (1,), float) if self.signed else jnp.zeros(1)
         return (jnp.ones((), int), obs), obs
 
     def step(self, state: Any, action: jax.Array, key: jax.Array) -> Step:
+        """The reward of the probe; the episode ends after `length` steps."""
         step, obs = state
         over = step >= self.length
         reward = self.reward(obs, action)

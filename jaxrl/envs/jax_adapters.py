@@ -41,15 +41,18 @@ class Functional(NamedTuple):
 
     @property
     def spec(self) -> EnvSpec:
+        """Sizes of observations, flattened, and actions."""
         size = math.prod(self.env.observation_space.shape or ())
         return EnvSpec(size, action_space(self.env.action_space))
 
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
+        """An initial state and its observation."""
         state_key, obs_key = jax.random.split(key)
         state = self.env.initial(state_key, self.env.default_params)
         return state, self._observe(state, obs_key)
 
     def step(self, state: Any, action: jax.Array, key: jax.Array) -> Step:
+        """What follows an action."""
         env, params = self.env, self.env.default_params
         step_key, obs_key = jax.random.split(key)
         action = action.reshape(env.action_space.shape or ())
@@ -80,14 +83,17 @@ class Gymnax(NamedTuple):
 
     @property
     def spec(self) -> EnvSpec:
+        """Sizes of observations, flattened, and actions."""
         size = math.prod(self.env.observation_space(self.params).shape)
         return EnvSpec(size, _gymnax_action(self.env.action_space(self.params)))
 
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
+        """An initial state and its observation."""
         obs, state = self.env.reset_env(key, self.params)
         return state, _flat(obs)
 
     def step(self, state: Any, action: jax.Array, key: jax.Array) -> Step:
+        """What follows an action; without gymnax's own reset."""
         action = action.reshape(self.env.action_space(self.params).shape)
         obs, after, reward, done, _ = self.env.step_env(key, state, action, self.params)
         over = jnp.asarray(done, bool).reshape(())
@@ -110,6 +116,7 @@ class Mujoco(NamedTuple):
 
     @classmethod
     def from_env(cls, env: Any, time_limit: int) -> "Mujoco":
+        """With the sizes that the environment's first observation has."""
         # Its `observation_size` resets the environment, slowly; shapes are enough.
         obs = jax.eval_shape(lambda key: env.reset(key).obs, jax.random.PRNGKey(0))
         if isinstance(obs, Mapping) and "state" not in obs:
@@ -122,10 +129,12 @@ class Mujoco(NamedTuple):
         return cls(env, EnvSpec(math.prod(shape), Box(low, high)), time_limit)
 
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
+        """An initial state and its observation."""
         state = self.env.reset(jax.random.key_data(key))
         return state, self._observe(state)
 
     def step(self, state: Any, action: jax.Array, key: jax.Array) -> Step:
+        """What follows an action."""
         after = self.env.step(state, action)
         over = jnp.asarray(after.done, bool)
         obs, reward = self._observe(after), _number(after.reward)
@@ -173,6 +182,7 @@ def _number(reward: Any) -> jax.Array:
 
 
 def phys2d(name: str, env_kwargs: Mapping[str, Any]) -> JaxEnv:
+    """One of gymnasium's own."""
     env_id = f"phys2d/{name}"
     if sentence := misspelt(env_id):
         raise ValueError(sentence)
@@ -183,8 +193,11 @@ def phys2d(name: str, env_kwargs: Mapping[str, Any]) -> JaxEnv:
 
 
 def gymnax(name: str, env_kwargs: Mapping[str, Any]) -> JaxEnv:
+    """One of gymnax's."""
     package = _package("gymnax", "gymnax")
     _check_known("gymnax", name, package.registered_envs)
+    # Its MinAtar games make JAX warn at each compilation.
+    warnings.filterwarnings("ignore", "scatter inputs have incompatible types")
     env, params = package.make(name)
     params = params.replace(**env_kwargs) if env_kwargs else params
     limit = int(params.max_steps_in_episode)
@@ -194,14 +207,19 @@ def gymnax(name: str, env_kwargs: Mapping[str, Any]) -> JaxEnv:
 
 
 def brax(name: str, env_kwargs: Mapping[str, Any]) -> JaxEnv:
+    """One of brax's."""
     envs = _package("brax.envs", "brax")
     try:
-        return Mujoco.from_env(envs.get_environment(name, **env_kwargs), 1000)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it says that it is not maintained
+            env = envs.get_environment(name, **env_kwargs)
+        return Mujoco.from_env(env, 1000)
     except KeyError:
         raise ValueError(unknown("environment of brax", name, BRAX)) from None
 
 
 def playground(name: str, env_kwargs: Mapping[str, Any]) -> JaxEnv:
+    """One of MuJoCo Playground's."""
     registry = _package("mujoco_playground", "playground").registry
     _check_known("playground", name, registry.ALL_ENVS)
     # Warp, its other implementation, needs a GPU of NVIDIA.

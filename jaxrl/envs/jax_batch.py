@@ -31,6 +31,7 @@ class BatchStep(NamedTuple):
 
     @property
     def done(self) -> jax.Array:
+        """Whether the episode ended, truly or by a limit."""
         return self.terminated | self.truncated
 
 
@@ -40,6 +41,7 @@ def time_limit(env: JaxEnv, max_ep_len: int) -> int:
 
 
 def reset(env: JaxEnv, count: int, key: jax.Array) -> EnvBatch:
+    """`count` environments at the start of an episode."""
     state, obs = jax.vmap(env.reset)(jax.random.split(key, count))
     return EnvBatch(state, obs, jnp.zeros(count, int), jnp.zeros(count))
 
@@ -56,6 +58,7 @@ def step(
 def step_without_reset(
     envs: EnvBatch, env: JaxEnv, action: jax.Array, limit: int, key: jax.Array
 ) -> tuple[EnvBatch, BatchStep]:
+    """Steps every environment; those that ended keep their last observation."""
     count = len(envs.obs)
     keys = jax.random.split(key, count)
     after: Step = jax.vmap(env.step)(envs.state, env.spec.action.scale(action), keys)

@@ -1,4 +1,4 @@
-"""Which environments are JAX environments: by name, and of a user's own."""
+"""Which environments are JAX environments: by name, and those of users."""
 
 import inspect
 from collections.abc import Mapping
@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 from gymnasium.experimental.functional import FuncEnv
 
+from jaxrl import user_modules
 from jaxrl.envs.jax import JaxEnv, Step
 from jaxrl.envs.jax_adapters import Functional, make
-from jaxrl.envs.making import import_user_module, is_jax
+from jaxrl.envs.making import is_jax
 from jaxrl.envs.naming import FROM_PYTHON, GivenEnv, factory_in, is_jax_object
 from jaxrl.spaces import Discrete
 
@@ -20,30 +21,37 @@ def find(env: GivenEnv, env_kwargs: Mapping[str, Any]) -> JaxEnv | None:
     """The JAX environment that `env` names, is or makes; None if it is another kind."""
     if is_jax(env):
         return make(str(env), env_kwargs)
-    if isinstance(env, str):
-        module, _, name = env.rpartition(":")
-        if not module or env.startswith(FROM_PYTHON):
-            return None
-        env = _class_in(module, name)
-    if inspect.isclass(env) and not issubclass(env, gym.Env):
-        made = env(**env_kwargs) if _looks_functional(env) else None
-        return from_object(made) if is_jax_object(made) else None
-    return from_object(env) if is_jax_object(env) else None
+    found = _named(env)
+    if inspect.isclass(found):
+        found = found(**env_kwargs) if _looks_functional(found) else None
+    return from_object(found) if is_jax_object(found) else None
 
 
-def _class_in(module: str, name: str) -> Any:
-    """What `module:name` is; None if it is an id that the module registers."""
+def is_own(env: GivenEnv) -> bool:
+    """Whether it is a user's JAX environment, or a class of them."""
+    found = _named(env)
+    return _looks_functional(found) if inspect.isclass(found) else is_jax_object(found)
+
+
+def _named(env: GivenEnv) -> Any:
+    """What the name `module:NAME` is; None if it is an id, other than names as is."""
+    if not isinstance(env, str):
+        return env
+    module, _, name = env.rpartition(":")
+    if not module or env.startswith(FROM_PYTHON):
+        return None
     try:
-        found = import_user_module(module)
+        found = user_modules.load(module)
     except ImportError:
         return None  # which gymnasium's way explains
     return factory_in(found, name) or getattr(found, name, None)
 
 
 def _looks_functional(env: type) -> bool:
-    return issubclass(env, FuncEnv) or all(
-        hasattr(env, name) for name in ("reset", "step")
-    )
+    if issubclass(env, FuncEnv):
+        return True
+    has_functions = all(hasattr(env, name) for name in ("reset", "step"))
+    return has_functions and not issubclass(env, gym.Env)
 
 
 def from_object(env: Any) -> JaxEnv:

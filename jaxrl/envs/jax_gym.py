@@ -32,12 +32,14 @@ class JaxGym(gym.Env):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Starts an episode."""
         super().reset(seed=seed)
         self._state, obs = self._reset(self._next_key())
         self._length = 0
         return np.asarray(obs), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Steps the environment, with its time limit."""
         after = self._step(self._state, np.asarray(action), self._next_key())
         self._state = after.state
         self._length += 1
@@ -47,6 +49,7 @@ class JaxGym(gym.Env):
         return np.asarray(after.obs), float(after.reward), terminated, truncated, {}
 
     def render(self) -> np.ndarray | None:
+        """A picture, or None if `render_mode` is None."""
         if self.render_mode is None:
             return None
         draw: Any = self._env

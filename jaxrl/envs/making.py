@@ -2,15 +2,15 @@
 
 import contextlib
 import difflib
-import importlib
 import inspect
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import gymnasium as gym
 
+from jaxrl import user_modules
 from jaxrl.envs.naming import (
     FROM_PYTHON,
     Factory,
@@ -53,7 +53,7 @@ def takes(env: GivenEnv, argument: str) -> bool:
     if not module or env.startswith(FROM_PYTHON):
         return True
     try:
-        factory = factory_in(import_user_module(module), name)
+        factory = factory_in(user_modules.load(module), name)
         return factory is None or _accepts(factory, argument)
     except (ImportError, ValueError):
         return True  # which `make` explains
@@ -106,7 +106,7 @@ def _by_name(env_id: str, env_kwargs: Mapping[str, Any]) -> gym.Env:
         return jax_gym.make(env_id, env_kwargs)
     module, _, name = env_id.rpartition(":")
     try:
-        if module and (factory := factory_in(import_user_module(module), name)):
+        if module and (factory := factory_in(user_modules.load(module), name)):
             return _call(factory, env_kwargs)
         return _gym_make(name, env_id, env_kwargs)
     except ModuleNotFoundError as error:
@@ -114,7 +114,9 @@ def _by_name(env_id: str, env_kwargs: Mapping[str, Any]) -> gym.Env:
     except (gym.error.Error, ImportError) as error:
         if sentence := misspelt(env_id):
             raise ValueError(sentence) from None
-        reason = _newer_version(name) or _not_in(module, name)
+        reason = _newer_version(name)
+        if not isinstance(error, ImportError):
+            reason = reason or _not_in(module, name)
         reason = reason or " ".join(str(error).split()).rstrip(".")
         raise ValueError(f"cannot make {env_id!r}: {reason}") from None
 
@@ -129,21 +131,34 @@ def _not_in(module: str, name: str) -> str:
     )
 
 
-def import_user_module(module: str) -> Any:
-    if module.startswith("."):  # a path, which Python takes for a relative import
-        raise ModuleNotFoundError(name=module)
-    return importlib.import_module(module)
-
-
 def _gym_make(name: str, env_id: str, env_kwargs: Mapping[str, Any]) -> gym.Env:
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _explained(env_id, env_kwargs):
             warnings.filterwarnings("ignore", message=".*out of date.*")
             return gym.make(name, disable_env_checker=True, **env_kwargs)
     except TypeError as error:
         reason = str(error).split(" was raised from")[0]
         raise ValueError(
             f"{env_id!r} does not accept {dict(env_kwargs)}: {reason}"
+        ) from None
+
+
+@contextlib.contextmanager
+def _explained(name: str, env_kwargs: Mapping[str, Any]) -> Iterator[None]:
+    """Arguments that installed code does not take are a mistake, and no defect of it.
+
+    Errors in a user's own code keep their traceback.
+    """
+    try:
+        yield
+    except (gym.error.Error, ImportError, TypeError):
+        raise  # which are explained elsewhere
+    except Exception as error:
+        if not env_kwargs or not user_modules.only_installed(error.__traceback__):
+            raise
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise ValueError(
+            f"{name!r} does not accept {dict(env_kwargs)}: {reason}"
         ) from None
 
 
@@ -161,7 +176,15 @@ def _call(factory: Factory, env_kwargs: Mapping[str, Any]) -> gym.Env:
     word = getattr(factory, "__qualname__", repr(factory))
     if fault := _unfit(factory, env_kwargs):
         raise ValueError(f"{word} does not accept {dict(env_kwargs)}: {fault}")
-    made = factory(**env_kwargs)
+    try:
+        with _explained(word, env_kwargs):
+            made = factory(**env_kwargs)
+    except TypeError as error:
+        if not user_modules.only_installed(error.__traceback__):
+            raise
+        raise ValueError(f"{word} does not accept {dict(env_kwargs)}: {error}") from (
+            None
+        )
     if isinstance(made, gym.Env):
         return made
     if is_jax_object(made):

@@ -6,10 +6,8 @@ that says `-> gymnasium.Env`, or one of the user's own modules.
 """
 
 import functools
-import importlib
 import inspect
 import sys
-import sysconfig
 import typing
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.experimental.functional import FuncEnv
 
+from jaxrl import user_modules
 from jaxrl.spaces import EnvSpec
 
 FROM_PYTHON = "python:"  # what only the program has that gave it
@@ -48,7 +47,7 @@ def name_of(env: GivenEnv) -> str:
     module, name = getattr(env, "__module__", ""), getattr(env, "__qualname__", "")
     if module and name and module != "__main__" and "<" not in name:
         try:
-            if factory_in(importlib.import_module(module), name) is env:
+            if factory_in(user_modules.load(module), name) is env:
                 return f"{module}:{name}"
         except (ImportError, ValueError):
             pass
@@ -77,7 +76,7 @@ def factory_in(module: Any, name: str) -> Factory | None:
         raise ValueError(
             f"{module.__name__}:{name} is not called: from installed packages jaxrl "
             "calls only classes of gymnasium.Env and functions annotated with "
-            "'-> gymnasium.Env'; call it in a function of a module of your own"
+            "'-> gymnasium.Env'; call it in a function of your own module"
         )
     return found
 
@@ -109,7 +108,4 @@ def _is_installed(module: Any) -> bool:
     file = getattr(module, "__file__", None)
     if top in (*sys.stdlib_module_names, "jaxrl") or file is None:
         return True
-    path = Path(file).resolve()
-    python = Path(sysconfig.get_path("stdlib")).resolve()
-    packages = {"site-packages", "dist-packages"} & {*path.parts}
-    return bool(packages) or path.is_relative_to(python)
+    return user_modules.is_installed(Path(file))

@@ -82,6 +82,7 @@ class Pool:
         return list(range(count))
 
     def close(self) -> None:
+        """Ends EnvPool's threads."""
         self._pool.close()
 
     def _flat(self, obs: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ ALIGNMENT = 64
 
 
 def create(size: int) -> int:
-    """A file descriptor of so many bytes in memory, to pass to other processes."""
+    """A file descriptor of `size` bytes in memory, to pass to other processes."""
     if hasattr(os, "memfd_create"):
         file = os.memfd_create("jaxrl")
     else:
@@ -76,6 +76,7 @@ class SharedSteps:
         return action.dtype.str
 
     def read_action(self, dtype: str, rows: slice) -> np.ndarray:
+        """The actions of some rows."""
         width = int(np.prod(self._row, dtype=int)) * np.dtype(dtype).itemsize
         part = self["action"][rows, :width].copy()  # which the next step overwrites
         return part.view(dtype).reshape(-1, *self._row)
@@ -90,6 +91,7 @@ def pack(about: Any, arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def unpack(message: bytes) -> tuple[Any, dict[str, np.ndarray]]:
+    """What `pack` packed: plain data and arrays."""
     with np.load(io.BytesIO(message), allow_pickle=False) as archive:
         arrays = dict(archive)
     return json.loads(str(arrays.pop("about"))), arrays

@@ -57,12 +57,14 @@ class Worker:
             self._shared["episode_length"][self._rows.start + i] = episode.length
 
     def saved(self) -> bytes:
+        """What a checkpoint keeps of the environments, as a message."""
         saved = self.envs.saved()
         actions = saved.pop("actions")
         del saved["obs"]  # which the parent has
         return pack(saved, {str(i): each for i, each in enumerate(actions)})
 
     def restore(self, message: bytes) -> bytes:
+        """Continues from what `saved` gave; answers with what could not be restored."""
         saved, arrays = unpack(message)
         obs = arrays.pop("obs")
         actions = [arrays[str(i)] for i in range(len(obs))]
@@ -71,6 +73,7 @@ class Worker:
         return json.dumps(failed).encode()
 
     def answer(self, message: bytes) -> bytes:
+        """Does what a message asks for."""
         command, content = message[:1], message[1:]
         if command == b"a":  # act
             self.step(content.decode())
@@ -89,6 +92,7 @@ def failure(error: Exception) -> bytes:
 
 
 def main(words: list[str]) -> None:
+    """Runs a worker until its connection closes."""
     connection_file, parent, settings = int(words[0]), int(words[1]), words[2]
     for one in SIGNALS:  # the parent handles them
         signal.signal(one, signal.SIG_IGN)
@@ -105,6 +109,7 @@ def main(words: list[str]) -> None:
 
 
 def serve(worker: Worker, connection: Connection) -> None:
+    """Answers messages until the connection closes."""
     connection.send_bytes(b".")
     while True:
         message = connection.recv_bytes()

@@ -75,6 +75,7 @@ class Workers:
 
     @property
     def obs(self) -> np.ndarray:
+        """The current observations."""
         return self._shared["obs"]
 
     @property
@@ -133,6 +134,7 @@ class Workers:
         ]
 
     def close(self) -> None:
+        """Ends the worker processes."""
         for worker in self._workers:
             worker.connection.close()  # which ends it
         for worker in self._workers:

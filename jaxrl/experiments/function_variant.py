@@ -1,4 +1,4 @@
-"""Variants that call a user's own function, each in a process of its own.
+"""Variants that call a user's function, each in its own process.
 
 The process gets the function by its name and the settings as YAML. Importing this does
 not import JAX, so that a function can still decide how JAX starts.
@@ -6,8 +6,6 @@ not import JAX, so that a function can still decide how JAX starts.
 
 import dataclasses
 import inspect
-import os
-import sys
 import typing
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,6 +19,7 @@ from jaxrl.errors import UserError, differences, suggestion
 from jaxrl.experiments import combinations
 from jaxrl.experiments.combinations import LONGEST
 from jaxrl.experiments.functions import FunctionName
+from jaxrl.processes import subprocesses
 from jaxrl.runs import contents, reading, spec, status
 from jaxrl.settings.values import plain
 
@@ -55,11 +54,6 @@ class FunctionVariant:
     def file(self) -> Path:
         """Its function and settings, as the process that calls it reads them."""
         return self.path.with_name(f"{self.name}.yaml")
-
-    @property
-    def output(self) -> Path:
-        """What it prints."""
-        return self.path.with_name(f"{self.name}.txt")
 
     @property
     def determining(self) -> dict[str, Any]:
@@ -104,7 +98,7 @@ class FunctionVariant:
     @property
     def environment(self) -> dict[str, str]:
         """Its process finds the modules that this one finds, and no others."""
-        return {"PYTHONPATH": os.pathsep.join(sys.path)}
+        return subprocesses.module_path()
 
     @property
     def progress(self) -> dict[str, np.ndarray]:

@@ -195,7 +195,7 @@ class Grid:
         """Runs all that is not finished yet, `jobs` at a time; see `runner.Options`.
 
         With a function, or its name as "module:function", each variant is a call
-        `fn(directory=..., **settings)` in a process of its own, for any settings.
+        `fn(directory=..., **settings)` in its own process, for any settings.
         With a `slurm.Slurm`, runs are jobs of a cluster.
         """
         from jaxrl.experiments import function_variant, runner

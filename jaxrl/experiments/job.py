@@ -4,10 +4,10 @@ import contextlib
 import dataclasses
 import shutil
 import signal
-import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, Self
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -22,6 +22,19 @@ from jaxrl.runs.status import Status
 GRACE = 30.0  # seconds to save in, after which a run is killed
 FULL = 100_000  # bytes that are left on a disk, below which it counts as full
 State = Literal["waiting", "running", "finished", "failed", "stopped", "pruned"]
+
+
+class Process(Protocol):
+    """What a job asks of its process, as in `subprocess.Popen`."""
+
+    @property
+    def returncode(self) -> Any: ...
+
+    def poll(self) -> int | None: ...
+
+    def send_signal(self, sig: Any) -> None: ...
+
+    def kill(self) -> None: ...
 
 
 class Stop(NamedTuple):
@@ -43,7 +56,7 @@ class Job:
     reason: str = ""
     """Why it is not running, for people."""
     attempts: int = 0
-    process: subprocess.Popen | None = None
+    process: Process | None = None
     _since: float = 0.0
     _time_before: float = 0.0  # seconds of training before this attempt
     _wall: float = 0.0  # of this attempt, once it has ended
@@ -60,27 +73,48 @@ class Job:
 
     def start(self, threads: int = 1, launcher: Sequence[str] = ()) -> None:
         """As a new run, or from where it was left; it fails on a full disk."""
+        variant, outcome = self.variant, status.outcome_file(self.variant.path)
+        program = variant.program(bool(self.changes))
+        self.begin(
+            lambda: subprocesses.start(
+                program, self.output, outcome, threads, launcher, variant.environment
+            )
+        )
+
+    def begin(self, launch: Callable[[], Process]) -> None:
+        """An attempt in the process that `launch` returns."""
         self._since, self._time_before = time.monotonic(), self._trained()
         self._stop, self._killed, self._wall = None, False, 0.0
         self.attempts += 1
         self.process = None
         try:
-            self._start(threads, launcher)
+            self.write()
+            self.process = launch()
         except OSError as error:
             self.state, self.reason = "failed", status.describe(error)
         else:
             self.state, self.changes = "running", []
 
-    def _start(self, threads: int, launcher: Sequence[str]) -> None:
-        variant, outcome = self.variant, status.outcome_file(self.variant.path)
-        program = variant.program(bool(self.changes))
-        variant.write()
-        self.forget_outcome()
-        self.process = subprocesses.start(
-            program, variant.output, outcome, threads, launcher, variant.environment
-        )
+    def write(self) -> None:
+        """What its process reads."""
+        self.variant.write()
+        self.remove_outcome()
 
-    def forget_outcome(self) -> None:
+    @property
+    def output(self) -> Path:
+        """The file with what its process prints, which other jobs may share."""
+        own = self.variant.path.with_name(f"{self.variant.name}.txt")
+        return getattr(self.process, "output", own)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the user must change something before it can run."""
+        if self.process is not None and self.process.returncode == status.REFUSED:
+            return True
+        ended = self.outcome
+        return ended is not None and ended.exit_code == status.REFUSED
+
+    def remove_outcome(self) -> None:
         """Removes that of an earlier attempt."""
         status.outcome_file(self.variant.path).unlink(missing_ok=True)
 
@@ -90,7 +124,7 @@ class Job:
         return status.read(status.outcome_file(self.variant.path))
 
     def note_outcome(self, ended: Status) -> None:
-        """In the place of a process that could not say it itself."""
+        """For a process that could not write its outcome itself."""
         self.variant.path.parent.mkdir(parents=True, exist_ok=True)
         status.write(status.outcome_file(self.variant.path), ended)
 
@@ -153,7 +187,7 @@ class Job:
 
     def line(self) -> Line:
         """As the table shows it."""
-        variant, output = self.variant, str(self.variant.output)
+        variant, output = self.variant, str(self.output)
         line = Line(variant.name, self.state, variant.total_steps, self.reason, output)
         line = line._replace(attempt=max(self.attempts, 1), wall=self._wall_time())
         progress = {} if self.state == "waiting" else self.variant.progress

@@ -101,6 +101,13 @@ class LiveTable:
             self._drawn = time.monotonic()
             self._redraw(self._console, lines)
 
+    def note(self, text: str) -> None:
+        """Prints a line above the table, which is drawn again below it."""
+        if self._console is not None:
+            self._print(f"{self._cursor_to_top()}\033[J", end="")
+            self._height, self._drawn = 0, -math.inf
+        self._print(printable(text))
+
     def end(self, lines: Sequence[Line]) -> None:
         """Prints the summary, with the cause of each failure."""
         if self._console is not None:

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Protocol
 
 from jaxrl.errors import UserError
+from jaxrl.experiments import pack
 from jaxrl.experiments.function_variant import FunctionVariant
 from jaxrl.experiments.job import Job, State, Stop
 from jaxrl.experiments.live_table import LiveTable
 from jaxrl.experiments.variant import Variant
 from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import directory
-from jaxrl.runs.status import REFUSED
 from jaxrl.settings.values import plain
 
 SHOWN = 10  # refusals of one kind
@@ -46,6 +46,8 @@ class Options:
     """Remove runs of earlier, different settings."""
     screen: bool = True
     """Print progress."""
+    pack: bool = True
+    """Train runs in JAX environments together where one program can."""
 
     def __post_init__(self) -> None:
         for name in "jobs", "retries", "threads", "time_limit":  # NumPy's too
@@ -145,6 +147,11 @@ class JobTable:
         self.jobs.append(job)
         self._lines.append(job.line())
 
+    def note(self, text: str) -> None:
+        """Prints a line above the progress."""
+        if self._display:
+            self._display.note(text)
+
     def having(self, *states: State) -> list[Job]:
         """Those in one of the states."""
         return [job for job in self.jobs if job.state in states]
@@ -216,17 +223,37 @@ class Runner:
         while self.has_room(1) and (job := self._next()):
             if not self.has_room(job.variant.processes):
                 return
-            job.start(self._options.threads, self._options.launcher)
+            self._start(job)
             if job.state == "failed" and self._source:
                 self._source.report(job)
 
+    def _start(self, job: Job) -> None:
+        """With others that one program can train, of which each free core has some."""
+        options, together = self._options, [job]
+        if options.pack and not options.launcher and not self._source:
+            together = pack.alike(job, self.table.having("waiting"))
+            together = together[: -(-len(together) // max(self._free(), 1))]
+        if len(together) == 1:
+            job.start(options.threads, options.launcher)
+            return
+        self.table.note(f"{len(together)} runs in one program, from {job.variant.name}")
+        pack.start(together, options.threads)
+
     def has_room(self, processes: int) -> bool:
         """By the number of runs that was asked for, or else by the cores they use."""
-        running = self.table.having("running")
+        alone = not self.table.having("running")
+        return (
+            self._free() > 0
+            if self._options.jobs
+            else alone or processes <= self._free()
+        )
+
+    def _free(self) -> int:
+        """Runs at a time, or else cores, that are left."""
+        running = {id(job.process): job for job in self.table.having("running")}
         if self._options.jobs:
-            return len(running) < self._options.jobs
-        used = sum(job.variant.processes for job in running)
-        return not running or used + processes <= self._cores
+            return self._options.jobs - len(running)
+        return self._cores - sum(job.variant.processes for job in running.values())
 
     def _next(self) -> Job | None:
         if waiting := self.table.having("waiting"):
@@ -240,8 +267,7 @@ class Runner:
         return job
 
     def _should_retry(self, job: Job) -> bool:
-        refused = job.process is not None and job.process.returncode == REFUSED
-        return not refused and job.attempts <= self._options.retries
+        return not job.is_refused and job.attempts <= self._options.retries
 
     def _kill(self) -> None:
         """Those still running after a second Ctrl-C or an error of ours."""

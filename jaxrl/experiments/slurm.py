@@ -231,7 +231,7 @@ def _submit_array(
 
     for job in jobs:
         job.variant.write()
-        job.forget_outcome()
+        job.remove_outcome()
     folder.mkdir(parents=True, exist_ok=True)
     tasks = folder / f"{uuid.uuid4().hex}.json"
     files = [settings_file(job) for job in jobs]

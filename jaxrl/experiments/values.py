@@ -11,14 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxrl import algos as algorithms
-from jaxrl.algos import NAMES, is_file
-from jaxrl.algos.presets import PRESETS
+from jaxrl.algos import NAMES, is_file, presets
 from jaxrl.errors import UserError, unknown
 from jaxrl.runs import spec
 from jaxrl.settings import values
 from jaxrl.yaml_lines import parsed
 
-CHOICES = {"algo": NAMES, "preset": ("default", *PRESETS)}
+CHOICES = {"algo": NAMES, "preset": presets.CHOICES}
 # Each run's own, which the grid decides.
 ELSEWHERE = {
     "exp_name": "the grid's name names its runs",

@@ -1,6 +1,7 @@
 """One run of a grid or a search: its settings, its files, and its changes."""
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -8,10 +9,11 @@ from typing import Any, Self
 import numpy as np
 import yaml
 
+from jaxrl.algos import presets
 from jaxrl.errors import UserError, differences
 from jaxrl.experiments.combinations import LONGEST
 from jaxrl.files import write_atomically
-from jaxrl.processes import threads
+from jaxrl.processes import subprocesses, threads
 from jaxrl.runs import directory, reading, spec
 from jaxrl.runs.spec import Run
 from jaxrl.settings.values import plain
@@ -36,7 +38,7 @@ class Variant:
             )
         whole = plain(settings) | {"exp_name": name, "out": out}
         own = {k: x for k, x in whole.items() if k not in ("algo", "env", "preset")}
-        preset = str(whole.get("preset", "default"))
+        preset = str(whole.get("preset", presets.AUTO))
         algo = whole["algo"]
         run = spec.make(algo, str(whole["env"]), own, preset)
         if not run.num_procs:  # auto; fixed here, so that a rerun finds the same
@@ -72,11 +74,6 @@ class Variant:
     def file(self) -> Path:
         """Its settings, as `jaxrl train --config` reads them."""
         return self.path.with_name(f"{self.name}.yaml")
-
-    @property
-    def output(self) -> Path:
-        """What it prints."""
-        return self.path.with_name(f"{self.name}.txt")
 
     @property
     def total_steps(self) -> int:
@@ -140,9 +137,9 @@ class Variant:
             words = ["resume", str(self.path), *["--wandb"] * self.run.wandb]
         elif self.path.exists():  # or one killed before it had its settings
             words.append("--overwrite")
-        return ["-m", "jaxrl", *words]
+        return ["-P", "-m", "jaxrl", *words]
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables of its process, beside those of this one."""
-        return {}
+        """Its process also finds a user's modules in the current directory."""
+        return subprocesses.module_path(os.getcwd())

@@ -31,9 +31,16 @@ def terminal() -> "Console | None":
         return None
     from rich.console import Console
 
+    # With NO_COLOR, rich itself would still print dim and bold text.
+    plain = bool(os.environ.get("NO_COLOR"))
     # Names come from users: no markup, no emoji codes, no guessed highlighting.
     return Console(
-        file=sys.stdout, markup=False, emoji=False, highlight=False, force_jupyter=False
+        file=sys.stdout,
+        color_system=None if plain else "auto",
+        markup=False,
+        emoji=False,
+        highlight=False,
+        force_jupyter=False,
     )
 
 

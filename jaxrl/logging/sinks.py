@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl.logging.columns import Row
+from jaxrl.logging.console import printable
 from jaxrl.logging.csv_file import Csv
 from jaxrl.logging.tensorboard import TensorBoard
 from jaxrl.logging.terminal import Terminal
@@ -66,7 +67,7 @@ class Sinks:
     def note(self, text: str) -> None:
         """Prints a line that is not part of the results."""
         if self.terminal:
-            self.terminal.print(f"note: {text}")
+            self.terminal.print(f"note: {printable(text)}")
 
     def close(self) -> None:
         with contextlib.ExitStack() as stack:  # each, though another one fails

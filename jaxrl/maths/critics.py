@@ -29,6 +29,7 @@ def init_with_actor(
 def q(
     params: tuple[Params, ...], module: nets.Module, obs: jax.Array, action: jax.Array
 ) -> Float[Array, "ensemble *batch"]:
+    """Q(s, a) of every critic."""
     return jnp.stack([module.apply(each, obs, action) for each in params])
 
 
@@ -58,13 +59,20 @@ class HasCritic(Protocol):
     """The fields of an on-policy state that `estimate` reads."""
 
     @property
-    def critic(self) -> optim.Net: ...
+    def critic(self) -> optim.Net:
+        """The parameters of V."""
+
     @property
-    def return_norm(self) -> normalize.Moments | None: ...
+    def return_norm(self) -> normalize.Moments | None:
+        """The moments of the returns, or None."""
+
     @property
-    def config(self) -> Any: ...
+    def config(self) -> Any:
+        """The settings, with gamma and lam."""
+
     @property
-    def networks(self) -> nets.Networks: ...
+    def networks(self) -> nets.Networks:
+        """The modules."""
 
 
 class ValueEstimate(NamedTuple):
@@ -86,6 +94,7 @@ class ValueEstimate(NamedTuple):
         return advantage, normalize.standardize(return_norm, self.returns)
 
     def metrics(self) -> Metrics:
+        """VVals and ExplainedVariance."""
         explained = returns.explained_variance(self.value, self.returns)
         return {"VVals": self.value, "ExplainedVariance": explained}
 

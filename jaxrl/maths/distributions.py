@@ -22,9 +22,11 @@ class Gaussian(NamedTuple):
     log_std: Float[Array, "*batch action"]
 
     def mode(self) -> jax.Array:
+        """The most likely action μ."""
         return self.mean
 
     def sample(self, key: Key[Array, ""]) -> jax.Array:
+        """μ + σ·noise."""
         noise = jax.random.normal(key, self.mean.shape, self.mean.dtype)
         return self.mean + jnp.exp(self.log_std) * noise
 
@@ -53,12 +55,15 @@ class Categorical(NamedTuple):
     logits: Float[Array, "*batch n"]
 
     def mode(self) -> jax.Array:
+        """The most likely action."""
         return jnp.argmax(self.logits, axis=-1)
 
     def sample(self, key: Key[Array, ""]) -> jax.Array:
+        """An action, drawn by its probability."""
         return jax.random.categorical(key, self.logits)
 
     def log_prob(self, action: Int[Array, "*batch"]) -> jax.Array:
+        """The logarithm of the action's probability."""
         _check_shape(action, self.logits[..., 0])
         chosen = action.astype(int)[..., None]
         return jnp.take_along_axis(self._log_probs, chosen, axis=-1)[..., 0]
@@ -83,9 +88,11 @@ class MultiCategorical(NamedTuple):
     parts: tuple[Categorical, ...]
 
     def mode(self) -> jax.Array:
+        """The most likely action of every part."""
         return jnp.stack([part.mode() for part in self.parts], axis=-1)
 
     def sample(self, key: Key[Array, ""]) -> jax.Array:
+        """An action of every part."""
         keys = jax.random.split(key, len(self.parts))
         draws = zip(self.parts, keys, strict=True)
         return jnp.stack([part.sample(own) for part, own in draws], axis=-1)
@@ -98,10 +105,12 @@ class MultiCategorical(NamedTuple):
         return sum(each[1:], each[0])
 
     def entropy(self) -> jax.Array:
+        """Σ of the parts' entropies."""
         each = [part.entropy() for part in self.parts]
         return sum(each[1:], each[0])
 
     def kl(self, other: Self) -> jax.Array:
+        """KL(self‖other), summed over the parts."""
         pairs = zip(self.parts, other.parts, strict=True)
         each = [part.kl(another) for part, another in pairs]
         return sum(each[1:], each[0])
@@ -113,9 +122,11 @@ class Bernoulli(NamedTuple):
     logits: Float[Array, "*batch n"]
 
     def mode(self) -> jax.Array:
+        """1 where it is more likely than 0."""
         return (self.logits > 0).astype(int)
 
     def sample(self, key: Key[Array, ""]) -> jax.Array:
+        """Each switch is 1 with its probability."""
         return jax.random.bernoulli(key, jax.nn.sigmoid(self.logits)).astype(int)
 
     def log_prob(self, action: Int[Array, "*batch n"]) -> jax.Array:
@@ -150,6 +161,7 @@ class TanhGaussian(NamedTuple):
         return jnp.tanh(self.mean)
 
     def sample(self, key: Key[Array, ""]) -> jax.Array:
+        """The tanh of μ + σ·noise."""
         noise = jax.random.normal(key, self.mean.shape, self.mean.dtype)
         return self.reparameterize(noise)[0]
 

@@ -25,6 +25,7 @@ class GaussianPolicy(nn.Module):
 
     @nn.compact
     def __call__(self, obs: jax.Array) -> Gaussian:
+        """The policy for observations."""
         initial = nn.initializers.constant(self.log_std)
         log_std = self.param("log_std", initial, (self.size,), float)
         mean = self.mean(obs)
@@ -37,6 +38,7 @@ class CategoricalPolicy(nn.Module):
     logits: nn.Module
 
     def __call__(self, obs: jax.Array) -> Categorical:
+        """The policy for observations."""
         return Categorical(self.logits(obs))
 
 
@@ -47,6 +49,7 @@ class MultiCategoricalPolicy(nn.Module):
     nvec: tuple[int, ...]
 
     def __call__(self, obs: jax.Array) -> MultiCategorical:
+        """The policy for observations."""
         ends = list(itertools.accumulate(self.nvec))[:-1]
         parts = jnp.split(self.logits(obs), ends, axis=-1)
         return MultiCategorical(tuple(map(Categorical, parts)))
@@ -58,6 +61,7 @@ class BernoulliPolicy(nn.Module):
     logits: nn.Module
 
     def __call__(self, obs: jax.Array) -> Bernoulli:
+        """The policy for observations."""
         return Bernoulli(self.logits(obs))
 
 
@@ -67,6 +71,7 @@ class TanhGaussianPolicy(nn.Module):
     trunk: nn.Module
 
     def __call__(self, obs: jax.Array) -> TanhGaussian:
+        """The policy for observations."""
         mean, log_std = jnp.split(self.trunk(obs), 2, axis=-1)
         return TanhGaussian(mean, log_std.clip(*LOG_STD_RANGE))
 
@@ -77,6 +82,7 @@ class DeterministicPolicy(nn.Module):
     trunk: nn.Module
 
     def __call__(self, obs: jax.Array) -> jax.Array:
+        """The action for observations."""
         return jnp.tanh(self.trunk(obs))
 
 
@@ -86,4 +92,5 @@ class Value(nn.Module):
     trunk: nn.Module
 
     def __call__(self, *inputs: jax.Array) -> jax.Array:
+        """The value of observations, or of observations and actions."""
         return self.trunk(jnp.concatenate(inputs, axis=-1))[..., 0]

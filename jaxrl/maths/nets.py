@@ -49,8 +49,11 @@ KINDS: dict[type, type] = {
 class Module(Protocol):
     """The two methods of a Linen module that are called."""
 
-    def init(self, rngs: Any, *inputs: Any) -> Any: ...
-    def apply(self, variables: Any, *inputs: Any) -> Any: ...
+    def init(self, rngs: Any, *inputs: Any) -> Any:
+        """Initial variables."""
+
+    def apply(self, variables: Any, *inputs: Any) -> Any:
+        """The output for inputs."""
 
 
 class Networks(NamedTuple):
@@ -64,18 +67,24 @@ class NetworkSettings(Protocol):
     """The settings from which default networks are built."""
 
     @property
-    def hidden(self) -> Widths: ...
+    def hidden(self) -> Widths:
+        """Widths of the hidden layers."""
+
     @property
-    def activation(self) -> Activation: ...
+    def activation(self) -> Activation:
+        """Activation function."""
+
     @property
-    def initializer(self) -> Initializer: ...
+    def initializer(self) -> Initializer:
+        """Weight initialization."""
 
 
 class EncoderSettings(NetworkSettings, Protocol):
     """Also with a choice of encoders."""
 
     @property
-    def encoder(self) -> Encoder: ...
+    def encoder(self) -> Encoder:
+        """Network body."""
 
 
 def actor_critic_networks(spec: EnvSpec, cfg: EncoderSettings) -> Networks:

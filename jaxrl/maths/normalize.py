@@ -34,6 +34,7 @@ class Moments(NamedTuple):
 
     @property
     def std(self) -> jax.Array:
+        """Standard deviation, never 0."""
         return jnp.sqrt(self.var + EPSILON)
 
 
@@ -41,9 +42,12 @@ class NormalizeSettings(Protocol):
     """The settings that say whether observations are normalised."""
 
     @property
-    def normalize_obs(self) -> bool: ...
+    def normalize_obs(self) -> bool:
+        """Whether observations are standardized."""
+
     @property
-    def encoder(self) -> Encoder: ...
+    def encoder(self) -> Encoder:
+        """Network body."""
 
 
 def initial(spec: EnvSpec, cfg: NormalizeSettings) -> Moments | None:
@@ -72,6 +76,7 @@ def merge(moments: Moments | None, x: jax.Array, pmean: Pmean) -> Moments | None
 
 
 def standardize(moments: Moments | None, x: jax.Array) -> jax.Array:
+    """(x − mean) / std; `x` itself if there are no moments."""
     if moments is None:
         return x
     return (x - _like(moments.mean, x)) / _like(moments.std, x)

@@ -26,6 +26,7 @@ class Net:
 
 
 def create(params: Params, tx: optax.GradientTransformation) -> Net:
+    """Parameters with a new optimiser state."""
     return Net(params, tx.init(params))
 
 

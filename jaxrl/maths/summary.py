@@ -17,6 +17,7 @@ class Summary(NamedTuple):
 
     @classmethod
     def empty(cls) -> "Summary":
+        """Of no numbers."""
         zero = jnp.zeros(())
         return cls(jnp.zeros((), int), zero, zero, zero + jnp.inf, zero - jnp.inf)
 

@@ -32,6 +32,7 @@ class MLP(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
+        """The last layer's output."""
         # With this gain an orthogonal layer and a ReLU keep the scale of their input.
         gain = 2**0.5 if self.initializer == "orthogonal" else 1.0
         make = INITIALIZERS[self.initializer]
@@ -65,6 +66,7 @@ class Conv(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
+        """The convolution's output."""
         side, stride, channels = self.side, self.stride, x.shape[-1]
         shape = (side, side, channels, self.features)
         kernel = self.param("kernel", self.kernel_init, shape, float)
@@ -98,6 +100,7 @@ class NatureCNN(nn.Module):
 
     @nn.compact
     def __call__(self, obs: jax.Array) -> jax.Array:
+        """The last layer's output for flat images."""
         make = INITIALIZERS[self.initializer]
         gain = make(2**0.5)
         x = obs.astype(float).reshape(-1, *self.image.shape) / self.image.high

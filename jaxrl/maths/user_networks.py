@@ -6,7 +6,6 @@ What only a program has, such as modules or a notebook's function, is recorded a
 """
 
 import functools
-import importlib
 import inspect
 import sys
 from collections.abc import Callable
@@ -14,13 +13,12 @@ from typing import Any
 
 import flax.linen as nn
 
+from jaxrl import user_modules
 from jaxrl.maths import nets
 from jaxrl.maths.nets import Networks
 from jaxrl.types import EnvSpec
 
 FROM_PYTHON = "python:"
-
-Given = Networks | Callable[[EnvSpec], Networks]
 
 
 def name_of(given: Any) -> str:
@@ -53,25 +51,25 @@ def by_name(name: str) -> Callable[[EnvSpec], Networks]:
             "my_module:my_networks"
         )
     try:
-        module = importlib.import_module(module_name)
+        module = user_modules.load(module_name)
     except ImportError as error:
         raise ValueError(
-            f"networks is {name!r}, but {module_name} cannot be imported: {error}; "
+            f"networks is {name!r}, but {module_name!r} cannot be imported: {error}; "
             "name its directory in PYTHONPATH"
         ) from None
     try:
         found: Any = functools.reduce(getattr, path.split("."), module)
     except AttributeError:
         raise ValueError(
-            f"networks is {name!r}, but {module_name} has no {path}"
+            f"networks is {name!r}, but {module_name!r} has no {path}"
         ) from None
     # A stranger's config.yaml may name any function, such as sys:exit.
     standard = module_name.partition(".")[0] in sys.stdlib_module_names
     own = inspect.isfunction(found) or inspect.isclass(found)
     if standard or not own:
         raise ValueError(
-            f"networks is {name!r}, but must name a function or a class of a module of "
-            "your own"
+            f"networks is {name!r}, but must name a function or a class of your "
+            "own module"
         )
     return found
 

@@ -23,7 +23,7 @@ from jaxrl.errors import UserError
 
 STALL_SECONDS = "JAXRL_STALL_SECONDS"
 DEFAULT_STALL_SECONDS = 600.0
-# For the launcher, which knows better how a rank died and ends all by itself.
+# For the launcher, which knows how a rank died, and ends all ranks.
 LAUNCHER_GRACE = 3.0
 PERIOD = 1.0  # at most, between two looks at the processes
 # MPI buffers what a stopped rank does not receive: send few messages until the limit.
@@ -131,6 +131,7 @@ class LocalProcesses:
         return " and ".join(f"rank {rank}" for rank in dead)
 
     def close(self) -> None:
+        """Closes what it watches."""
         for descriptor in self._ranks:
             os.close(descriptor)
 

@@ -1,6 +1,6 @@
 """A program that ends with its parent: `python -m ...exec_with_parent PID PROGRAM ...`.
 
-By a process of its own, because a function between fork and exec can lock up in a
+In a separate process, because a function between fork and exec can lock up in a
 process that has threads, such as JAX's.
 """
 

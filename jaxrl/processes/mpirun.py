@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from jaxrl.errors import UserError
-from jaxrl.processes import banners, ranks, records
+from jaxrl.processes import banners, ranks, records, subprocesses
 from jaxrl.processes import threads as thread_settings
 from jaxrl.processes.records import RankRecord
 from jaxrl.processes.signals import StopRequest, signal_name
@@ -53,7 +53,7 @@ class Launch:
         output: Output = "inherit",
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        python = [sys.executable, "-m"]
+        python = [sys.executable, "-P", "-m"]  # nothing from the current directory
         command = [*python, "jaxrl.processes.exec_with_parent", str(os.getpid())]
         command += [mpirun(), "-n", str(size), *python, "jaxrl", *words]
         command += [ranks.VERBOSE] if ranks.verbose() else []
@@ -71,6 +71,7 @@ class Launch:
             stdout=STREAMS[output],
             stderr=subprocess.PIPE,
             env=environment_for(threads)
+            | subprocesses.module_path()
             | dict(variables or {})
             | self._directory.environment()
             | {records.FILE: str(self._records)}
@@ -241,7 +242,7 @@ def ranks_to_start(num_procs: int) -> int:
 
 
 def threads_of_a_rank(size: int) -> int:
-    """The cores that each of so many processes has for itself here."""
+    """The cores for each of `size` processes on this machine."""
     cores = len(os.sched_getaffinity(0))
     share = max(cores // size, 1)
     # Fewer in a grid, whose runs share the cores.

@@ -45,6 +45,12 @@ def start(
         )
 
 
+def module_path(*more: str) -> dict[str, str]:
+    """For a process, with -P, that finds the modules that this one finds."""
+    known = [place or os.getcwd() for place in sys.path]  # "" in a notebook
+    return {"PYTHONPATH": os.pathsep.join([*known, *more])}
+
+
 def die_with_the_runner() -> None:
     """In a run that a runner started: ends it as soon as that runner is dead."""
     if runner := os.environ.pop(RUNNER, ""):

@@ -55,6 +55,7 @@ def _is_key(leaf: Any) -> bool:
 
 
 def key_data(leaf: Any) -> Any:
+    """A random key as its numbers; anything else as it is."""
     return jax.random.key_data(leaf) if _is_key(leaf) else leaf
 
 
@@ -79,6 +80,7 @@ def to_bytes(content: Any) -> bytes:
 
 
 def from_bytes(data: bytes) -> Any:
+    """What `to_bytes` wrote."""
     end = 8 + int.from_bytes(data[:8])
     rest = json.loads(data[8:end])
     vectors = {}

@@ -60,10 +60,12 @@ class Saved(NamedTuple):
 
 
 def checkpoint_path(run: Path, number: int) -> Path:
+    """The directory of a checkpoint."""
     return run / "checkpoints" / str(number)
 
 
 def segment_path(run: Path, segment: Segment) -> Path:
+    """The file of a part of the replay buffer."""
     return run / "replay" / f"{segment[0]}-{segment[1]}.npy"
 
 
@@ -151,6 +153,7 @@ def _segments(sums: Mapping[str, str]) -> dict[Segment, str]:
 
 
 def read_manifest(path: Path) -> dict[str, str]:
+    """The SHA-256 of each file of a checkpoint."""
     try:
         # In the run, also if the directory of its checkpoints is a link.
         run = path.parent.parent

@@ -71,6 +71,7 @@ class CheckpointWriter:
             self._last.result()
 
     def close(self) -> None:
+        """Waits until everything is written."""
         self._thread.shutdown()
 
     def _write(self, number: int, saved: Saved, capacity: int) -> None:

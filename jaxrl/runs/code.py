@@ -52,7 +52,9 @@ def refuse_foreign(run: Path, config: Mapping[str, Any]) -> None:
     if not is_file(algo):
         return
     path = Path(str(algo))
-    if not path.is_absolute() or _lies_in(path, run):
+    # /proc/self/cwd is the current directory by another name.
+    relative = not path.is_absolute() or path.parts[1:2] in (("proc",), ("dev",))
+    if relative or _lies_in(path, run):
         raise UserError(
             f"{run} names an algorithm inside its own or the current directory, "
             f"{algo}, which is not run; if you trust it, copy it elsewhere and train "

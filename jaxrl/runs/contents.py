@@ -136,7 +136,7 @@ def new_directory(run: Path) -> Path:
 def refuse_links(path: Path) -> None:
     """A link could make a run write or remove files outside of its directory.
 
-    A pipe or a device in the place of a file could make it wait.
+    A pipe or a device instead of a file could make it wait.
     """
     for name, inside in WRITTEN.items():
         place = path / name

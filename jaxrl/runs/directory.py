@@ -13,24 +13,29 @@ from typing import Any
 import jax
 import yaml
 
-from jaxrl import files
+from jaxrl import algos, files
+from jaxrl.algos import presets
+from jaxrl.algos.presets import DEFAULT, PRESETS
 from jaxrl.errors import UserError
 from jaxrl.runs import contents
 from jaxrl.runs.machine import machine
 from jaxrl.runs.reading import CONFIG, LOCK, LOGGER, determining
-from jaxrl.runs.spec import OWN, Run, make
+from jaxrl.runs.spec import OWN, Run, known_settings, make
 from jaxrl.yaml_lines import parsed
 
+OTHER_PLACE = "choose another --out"
+WRITABLE_COPY = "make it writable, or copy the run and resume the copy"
 STOPS = ("stop_return", "stop_without_improvement")
 """Settings that can finish a run before its last step."""
 
 
 def run_path(run: Run) -> Path:
+    """The directory of a run."""
     return Path(run.out) / run.exp_name / f"{run.exp_name}_s{run.seed}"
 
 
 @contextlib.contextmanager
-def locked(path: Path, instead: str = "choose another --out") -> Iterator[None]:
+def locked(path: Path, instead: str = OTHER_PLACE) -> Iterator[None]:
     """Keeps all other processes out; leaves nothing where no run was started.
 
     `instead` is what a user can do where nothing can be written.
@@ -59,6 +64,8 @@ def _lock(path: Path, instead: str) -> int:
             lock = _try_lock(path)
         except FileNotFoundError as error:  # or removed by another in between
             reason: object = error.strerror
+        except UserError:
+            raise
         except (OSError, ValueError) as error:
             raise _unwritable(path, error, instead) from None
         else:
@@ -83,7 +90,9 @@ def _try_lock(path: Path) -> int | None:
     lock = os.open(path / LOCK, flags)
     if not stat.S_ISREG(os.fstat(lock).st_mode):
         os.close(lock)
-        raise OSError(f"its {LOCK} is not a regular file")
+        raise UserError(
+            f"cannot write to {path}: its {LOCK} is not a regular file; remove {LOCK}"
+        )
     with contextlib.suppress(BlockingIOError):
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(lock).st_ino == os.stat(path / LOCK).st_ino:
@@ -145,7 +154,11 @@ def read(text: str, algo: str = "", **changes: Any) -> Run:
         raise
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UserError("config.yaml does not describe a run") from None
-    return dataclasses.replace(make(algo, env, given), init_source=source)
+    # What the file leaves out, as those of earlier versions do, has the plain default.
+    run = dataclasses.replace(make(algo, env, given), init_source=source)
+    preset = str(known.get("preset", DEFAULT))
+    usable = algo in PRESETS.get(preset, {})
+    return dataclasses.replace(run, preset=preset) if usable else run
 
 
 def _source(known: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,7 +181,25 @@ def notes_on_unused(run: Run) -> list[str]:
     """Says which settings do nothing."""
     names = ("wandb_tags", "wandb_notes", "wandb_models")
     given = [f"--{name}" for name in names if getattr(run, name)]
-    return [f"{x} does nothing without --wandb" for x in given if not run.wandb]
+    found = [f"{x} does nothing without --wandb" for x in given if not run.wandb]
+    if run.networks and run.algo in algos.NAMES:
+        unused = ", ".join(_unused_by_networks(run))
+        found += [f"{unused} does nothing: the networks are your own"] if unused else []
+    return found
+
+
+def _unused_by_networks(run: Run) -> list[str]:
+    """Settings of jaxrl's own networks that are neither a default nor a preset's."""
+    known = [name for name, own in presets.PRESETS.items() if run.algo in own]
+    usual = [known_settings(run.algo, preset) for preset in ("default", *known)]
+    found = []
+    for name in ("hidden", "activation", "initializer", "encoder"):
+        value = getattr(run.config, name, None)
+        defaults = [each[name].default for each in usual if name in each]
+        # `mlp` also decides that images are normalised.
+        if defaults and value not in (*defaults, "mlp"):
+            found.append(name)
+    return found
 
 
 def with_total_steps(run: Run, steps: int, stopped_by: str = "") -> Run:
@@ -183,7 +214,7 @@ def with_total_steps(run: Run, steps: int, stopped_by: str = "") -> Run:
     if stopped_by in STOPS:
         own.pop(stopped_by)
     longer = make(run.algo, run.env, own | {"steps": steps})
-    return dataclasses.replace(longer, init_source=run.init_source)
+    return dataclasses.replace(longer, init_source=run.init_source, preset=run.preset)
 
 
 def extended_steps(run: Run, config: str, stopped_by: str = "") -> int | None:
@@ -231,9 +262,8 @@ def settings(run: Run) -> dict[str, Any]:
         for field in dataclasses.fields(run)
         if field.name not in ("data", "config", "overwrite", "init_source")
     }
-    for name in ("algo_sha256", "networks"):  # which few runs have
-        if not own[name]:
-            del own[name]
+    usual = {"algo_sha256": "", "networks": "", "preset": DEFAULT}
+    own = {name: x for name, x in own.items() if x != usual.get(name)}
     own |= {"init_source": run.init_source} if run.init_source else {}
     inner = vars(run.data) | vars(run.config)
     plain = {k: list(v) if isinstance(v, tuple) else v for k, v in inner.items()}

@@ -44,6 +44,7 @@ def _has_finished_without_log(run: Path) -> bool:
 
 
 def has_failed_to_start(run: Path) -> bool:
+    """Whether a run of a grid failed before it wrote its own status."""
     known = status.read(status.outcome_file(run))
     failed = known is not None and known.state == "failed"
     return failed and not (run / "config.yaml").exists()

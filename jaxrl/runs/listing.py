@@ -45,6 +45,7 @@ class LoggedRun:
 
     @classmethod
     def from_directory(cls, path: Path) -> "LoggedRun":
+        """Reads a run; one that cannot be read is damaged."""
         try:
             record = reading.record(path)
             seen = glance(record)
@@ -59,6 +60,7 @@ class LoggedRun:
 
     @property
     def name(self) -> str:
+        """The name of the directory."""
         return self.directory.resolve().name
 
     @functools.cached_property

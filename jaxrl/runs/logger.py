@@ -37,7 +37,7 @@ FOREIGN = "{0} holds files, but no run of jaxrl, so it is not removed; " + OTHER
 
 
 class Logger:
-    """Logs a loop of your own: `store` values, `dump` a row an epoch, `save_model`.
+    """Logs your own loop: `store` values, `dump` a row an epoch, `save_model`.
 
     EpRet, TestEpRet and the names in `spread` have the columns Average, Std, Max and
     Min, all others their mean. Under mpirun every rank calls every method; statistics
@@ -125,7 +125,7 @@ class Logger:
         return found
 
     def dump(self, step: int) -> Row:
-        """Writes the row of this epoch, at so many steps in all, and returns it."""
+        """Writes the row of this epoch, at `step` of the run, and returns it."""
         self._require_open("dump")
         self._step = self._checked_step(step)
         (anything,) = mpi.allreduce_max(int(bool(self._log.stored)))

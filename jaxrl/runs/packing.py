@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from jaxrl.algos import presets
 from jaxrl.errors import UserError, differences
 from jaxrl.runs import directory
 from jaxrl.runs.spec import Run, known_settings
@@ -24,6 +25,12 @@ def program_settings(run: Run) -> dict[str, Any]:
         if known[name].owner != "config" or not is_leaf(known[name].hint)
     }
     return {name: x for name, x in flat.items() if name not in OWN}
+
+
+def is_packable(run: Run) -> bool:
+    """Whether one process can train it with others; by name, a JAX environment."""
+    one_process = run.num_procs == 1 and not run.wandb
+    return one_process and presets.for_env(run.env) != presets.DEFAULT
 
 
 def refuse_different(runs: Sequence[Run]) -> None:

@@ -52,6 +52,7 @@ class Record:
 
     @property
     def name(self) -> str:
+        """The name of the directory."""
         return self.path.resolve().name
 
     @property
@@ -132,7 +133,7 @@ class Record:
             )
         if self.needs_jax(model):
             raise UserError(
-                f"the policy of {self.path} has networks or an algorithm of your own, "
+                f"the policy of {self.path} has networks or an algorithm of a user, "
                 "which NumPy cannot play; jaxrl.load plays it in Python"
             )
         path = self.model(model) / POLICY

@@ -37,6 +37,7 @@ class Run:
     data: "OnPolicy | OffPolicy"
     config: Any
     algo_sha256: str = ""  # of a user's file
+    preset: str = presets.DEFAULT  # whose defaults it has where nothing was given
     seed: Count = 0
     """Seed of every random draw."""
     steps: Count = 0
@@ -88,6 +89,7 @@ class Run:
 
     @property
     def module(self) -> "Algorithm":
+        """The algorithm's module."""
         return algos.get(self.algo, self.algo_sha256)
 
     @property
@@ -141,7 +143,7 @@ RESERVED = ("algo", "env", "preset", "config", "settings", "machine", "name", "h
 
 
 def known_settings(
-    algo: str, preset: str = "default", execute: bool = True
+    algo: str, preset: str = presets.DEFAULT, execute: bool = True
 ) -> Mapping[str, Setting]:
     """All names that a run of `algo` can set, with the preset's defaults.
 
@@ -189,14 +191,18 @@ def _sorted(
     }
 
 
-def make(algo: Any, env: str, given: Mapping[str, Any], preset: str = "default") -> Run:
+def make(
+    algo: Any, env: str, given: Mapping[str, Any], preset: str = presets.DEFAULT
+) -> Run:
     """The run of `algo` in `env` with the settings `given`, as text or as values.
 
-    `algo` is one of the names, the path of a file, or a module.
+    `algo` is one of the names, the path of a file, or a module. What is not given has
+    the preset's default; `auto` is the preset of the environment.
     """
     algo, env = algos.named(plain(algo)), plain(env)
     if not isinstance(env, str):
         raise UserError(f"env is {env!r}, but must be a name")
+    preset = presets.resolve(preset, algo, env)
     try:
         known = known_settings(algo, preset)
     except ValueError as error:
@@ -210,7 +216,8 @@ def make(algo: Any, env: str, given: Mapping[str, Any], preset: str = "default")
         faults.append(wrong)
     if faults:
         raise UserError("; ".join(faults))
-    return _assemble(algo, env, known, values | {"exp_name": exp_name})
+    run = _assemble(algo, env, known, values | {"exp_name": exp_name})
+    return dataclasses.replace(run, preset=preset)
 
 
 def fault(algo: str, name: str, value: Any, known: Mapping[str, Setting]) -> str:

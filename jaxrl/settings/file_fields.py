@@ -184,7 +184,7 @@ def _lines(tree: ast.Module) -> dict[str, int]:
 def _fault(name: str, field: Field, taken: set[str]) -> str:
     """Why it cannot be a setting; empty if it can."""
     if name in taken:
-        return "has a name that every run has for a setting of its own; rename it"
+        return "is the name of a setting that every run has; rename it"
     if not _is_known(field.hint):
         shown = getattr(field.hint, "__name__", None) or str(field.hint)
         return f"has the type {shown}, but must have one of {KNOWN}"

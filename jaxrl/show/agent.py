@@ -41,11 +41,7 @@ def load(
         own.check(run)
     policy = None if needs_jax else run.policy(model)
     limit = max_ep_len or run.setting("max_ep_len")
-    arguments = run.setting("env_kwargs") or {}
-    if not isinstance(arguments, dict) or not all(map(_is_text, arguments)):
-        raise UserError(
-            f"{run.path} is damaged: env_kwargs in its config.yaml is not a mapping"
-        )
+    arguments = _env_kwargs(run)
     source = run.config["env"] if env is None else env
     made, spec = environment(source, limit, arguments, drawing)
     if policy is None:
@@ -61,13 +57,19 @@ def load(
     return policy, made
 
 
-def _is_text(name: Any) -> bool:
-    return isinstance(name, str)
+def _env_kwargs(run: Record) -> dict[str, Any]:
+    """As recorded; the run may be a stranger's."""
+    found = run.setting("env_kwargs") or {}
+    if isinstance(found, dict) and all(isinstance(name, str) for name in found):
+        return found
+    raise UserError(
+        f"{run.path} is damaged: env_kwargs in its config.yaml is not a mapping"
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class Code:
-    """What a user hands over to play a policy that NumPy cannot."""
+    """What a user gives to play a policy that NumPy cannot."""
 
     networks: Any = None
     """Networks, or a callable that returns them; by default those that are recorded."""

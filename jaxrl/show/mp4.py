@@ -1,4 +1,4 @@
-"""Writes pictures to an .mp4, by ffmpeg in a process of its own."""
+"""Writes pictures to an .mp4, by ffmpeg in its own process."""
 
 import contextlib
 import subprocess

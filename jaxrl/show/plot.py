@@ -52,11 +52,13 @@ Styles = dict[str, tuple[str, str]]  # colour and dash by label
 
 
 def figure(size: Size, drawing: Drawing) -> Any:
-    """A figure of matplotlib, which no window shows."""
-    import matplotlib.figure
+    """A figure of matplotlib, which a notebook shows, but no window."""
+    import matplotlib
+
+    from jaxrl.show.notebook_figure import NotebookFigure
 
     with matplotlib.rc_context(STYLE):
-        made = matplotlib.figure.Figure(size, layout="constrained")
+        made = NotebookFigure(size, layout="constrained")
         drawing(made)
     return made
 

@@ -17,6 +17,7 @@ CAPTION = (
 
 
 def figure_size(found: Suite) -> tuple[float, float]:
+    """Width and height in inches."""
     count = len(found.scores)
     return 13.5, max(4.2, 2.2 + 0.25 * count * (count - 1) / 2)
 

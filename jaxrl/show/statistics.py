@@ -22,10 +22,12 @@ def iqm(values: np.ndarray) -> np.ndarray:
 
 
 def mean(values: np.ndarray) -> np.ndarray:
+    """Over runs."""
     return np.mean(values, axis=0)
 
 
 def median(values: np.ndarray) -> np.ndarray:
+    """Over runs."""
     return np.median(values, axis=0)
 
 

@@ -130,6 +130,7 @@ AGGREGATES: dict[str, statistics.MultiSampleEstimator] = {
 
 
 def aggregates(scores: Scores) -> dict[str, ScoreInterval]:
+    """Every aggregate of the scores, with its interval."""
     return {
         name: _with_interval(estimate, scores) for name, estimate in AGGREGATES.items()
     }

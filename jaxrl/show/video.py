@@ -81,7 +81,7 @@ def _render(env: Any) -> np.ndarray:
     if not isinstance(picture, np.ndarray) or picture.ndim != 3:
         raise UserError(
             "the environment cannot be drawn: it has no render_mode rgb_array; a "
-            "callable of your own must take render_mode and pass it on"
+            "your callable must take render_mode and pass it on"
         )
     return picture
 

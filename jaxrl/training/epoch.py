@@ -50,6 +50,7 @@ class Training:
 
 
 def is_over(training: Training) -> bool:
+    """Whether the epoch has all its steps."""
     run, progress = training.setup.run, training.setup.progress
     per_epoch = run.data.steps_per_epoch
     over = progress.env_steps // per_epoch > progress.epoch_start // per_epoch
@@ -160,6 +161,7 @@ def checkpoint_is_due(training: Training) -> bool:
 
 
 def save_checkpoint(training: Training) -> None:
+    """Hands the state of the run to the checkpoint writer."""
     setup, log = training.setup, training.log
     rows, first = setup.take_rows()
     content = snapshot.take(

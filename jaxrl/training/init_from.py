@@ -91,7 +91,7 @@ def _find(run: Run) -> Source:
         raise UserError(
             f"init_from is {run.init_from!r}, but there is no such directory; {WHERE}"
         )
-    path = Path(found).resolve()
+    path = _without_links(Path(os.path.abspath(found)))
     if (path / CONFIG).is_file():
         return _from_run(path, run.init_optimizer)
     if path.parent.name == "checkpoints" and path.name.isdecimal():
@@ -103,6 +103,15 @@ def _find(run: Run) -> Source:
     if (path / MODEL).is_file():
         return _from_model(path, run.init_optimizer, path)
     raise UserError(f"init_from is {run.init_from!r}, which holds no run; {WHERE}")
+
+
+def _without_links(path: Path) -> Path:
+    """The path itself; refuses a part of a run that is a link to outside of the run."""
+    real, run = path.resolve(), path.parent.parent
+    is_part = path.parent.name in ("checkpoints", "models")
+    if is_part and real.parent.parent != run.resolve():
+        raise UserError(f"{path} is a link to outside of its run; {WHERE}")
+    return real
 
 
 def _from_run(path: Path, optimizer: bool) -> Source:

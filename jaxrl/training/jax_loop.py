@@ -83,13 +83,14 @@ class Runs:
 
 
 def save_and_stop(training: Training) -> None:
+    """Saves a checkpoint of the run and its last model, and stops it."""
     _take_state(training)
     epoch.save_and_stop(training)
 
 
 def _take_state(training: Training) -> None:
     setup = training.setup
-    training.state = setup.engine.stack.state(setup.index)
+    training.state = setup.engine.state(setup.index)
 
 
 def wait_for_compiler(runs: Runs) -> bool:

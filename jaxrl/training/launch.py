@@ -4,7 +4,6 @@ The processes get the settings as a file and leave the run's directory; its hist
 its state are read from there. A user's own objects cannot follow them.
 """
 
-import os
 import re
 import sys
 import tempfile
@@ -40,6 +39,7 @@ def train(run: Run, size: int, screen: bool) -> Result:
     """Trains with `size` processes; returns what rank 0 would."""
     known = directory.settings(run)
     flat = {name: known[name] for name in ("algo", "env", *OWN) if name in known}
+    flat["preset"] = run.preset
     flat |= known["settings"] | {"num_procs": size, "overwrite": run.overwrite}
     with tempfile.TemporaryDirectory(prefix="jaxrl-train-") as place:
         file = Path(place) / "settings.yaml"
@@ -70,11 +70,7 @@ def resume(
 
 def _run(words: list[str], size: int, screen: bool, path: Path, place: Path) -> Result:
     outcome = place / "status.json"
-    # They find the modules that this process finds.
-    variables = {
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        subprocesses.STATUS: str(outcome),
-    }
+    variables = {subprocesses.STATUS: str(outcome)}
     threads, before = mpirun.threads_of_a_rank(size), status.read(path / status.FILE)
     launch = mpirun.Launch(words, size, threads, _output(screen), variables)
     code, stopped_by = launch.run_to_end()
@@ -96,7 +92,7 @@ def _run(words: list[str], size: int, screen: bool, path: Path, place: Path) -> 
 
 
 def _output(screen: bool) -> Output:
-    """A notebook replaces the standard output of its process by one of its own."""
+    """How ranks print: through `print` where a notebook has replaced `sys.stdout`."""
     if not screen:
         return "discard"
     try:

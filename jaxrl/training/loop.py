@@ -90,6 +90,7 @@ def _step(setup: Setup, action: np.ndarray) -> Stepped:
 
 
 def update_is_due(training: Training) -> bool:
+    """Whether an update is due after this step."""
     data, steps = training.setup.run.data, training.setup.progress.env_steps
     if isinstance(data, OnPolicy):
         return steps % data.steps_per_epoch == 0
@@ -139,6 +140,7 @@ def _steps_between_updates(setup: Setup) -> int:
 
 
 def next_batch(setup: Setup) -> Any:
+    """The rollout, or batches from the replay buffer."""
     if isinstance(setup.buffer, Rollout):
         return setup.buffer.take()
     updates = setup.share.updates_at(setup.progress.env_steps)
@@ -149,6 +151,7 @@ def next_batch(setup: Setup) -> Any:
 
 
 def end_epoch(training: Training) -> None:
+    """Evaluates, logs, calls callbacks and saves."""
     setup, log = training.setup, training.log
     setup.progress.epoch += 1
     episodes = setup.envs.take_finished()

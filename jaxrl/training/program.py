@@ -59,6 +59,9 @@ def make_program(
     data = checks.config(algo.DATA if data is None else data, type(algo.DATA))
     shards = ranks * devices
     data = _shard(data, {"num_envs": devices} | dict.fromkeys(SHARED, shards))
+    if ranks > 1 and isinstance(data, OffPolicy):  # as many as the ranks' environments
+        steps = -(-data.update_every // data.num_envs) * data.num_envs
+        data = dataclasses.replace(data, update_every=steps)
     divisors = [("steps_per_epoch", "num_envs")]
     if isinstance(data, OffPolicy):
         divisors = [("steps_per_epoch", "update_every"), ("update_every", "num_envs")]

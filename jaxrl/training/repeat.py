@@ -21,6 +21,6 @@ def repeat(run: Run, path: Path, epochs: int) -> None:
 
     def stop(end: EpochEnd) -> None:
         if end.epoch >= epochs and end.stop.signal is None:
-            end.stop.signal = signal.SIGUSR1  # all ranks see it, as if it had come
+            end.stop.signal = signal.SIGUSR1  # all ranks stop, as after a signal
 
     session.run(session.Start(setup, path, after_epoch=[stop]), screen=False)

@@ -90,11 +90,13 @@ def opened(start: Start, stop: StopRequest, screen: bool) -> Iterator[Training]:
 
 
 def result(training: Training) -> Result:
+    """What a run returns to Python."""
     outcome = training.stop.signal, training.setup.progress.stop
     return Result(training.state, training.log.history, training.path, *outcome)
 
 
 def is_complete(run: Run, saved: Saved) -> bool:
+    """Whether a checkpoint is the end of its run."""
     at_end = saved.content["env_steps"] >= run.total_steps
     at_end = at_end or bool(saved.content.get("stopped_by"))
     return at_end and not saved.content.get("update_pending")

@@ -15,7 +15,7 @@ from jaxrl.logging.columns import RESERVED, columns
 from jaxrl.logging.wandb import Wandb
 from jaxrl.maths import user_networks
 from jaxrl.parallel import mpi
-from jaxrl.parallel.devices import Devices
+from jaxrl.parallel.devices import Devices, set_up
 from jaxrl.runs.spec import Run
 from jaxrl.training.acting import Actor
 from jaxrl.training.buffers import HostReplay, Rollout
@@ -78,7 +78,7 @@ class Setup:
         self.learner.compile()
 
     def saved(self) -> dict[str, Any]:
-        """What this rank has of its own, except the rows of a replay buffer."""
+        """What only this rank has, except the rows of a replay buffer."""
         buffer = self.buffer
         return {
             "act_rng": self.act_rng.bit_generator.state,
@@ -137,6 +137,7 @@ def prepare(
 
     Runs that are trained together in one program have a `shared` engine.
     """
+    set_up(run.devices)  # before a JAX environment starts JAX
     try:
         given = run.env if user.env is None else user.env
         jax_env = jax_finding.find(given, run.env_kwargs)
@@ -153,6 +154,8 @@ def prepare(
         return setup
     except ValueError as error:
         raise UserError(str(error)) from None
+    except OverflowError as error:
+        raise UserError(f"a setting is too large: {str(error)[:200]}") from None
     except MemoryError as error:
         raise UserError(f"there is not enough memory: {error}") from None
 
@@ -206,7 +209,7 @@ def _make_envs(
     env = run.env if user.env is None else user.env
     if tests and envs.is_instance(env):
         raise ValueError(
-            "test episodes need an environment of their own, but env is one "
+            "test episodes need a second environment, but env is one "
             "environment; give a callable that makes one, or num_test_episodes=0"
         )
     args = (run.data.max_ep_len, run.env_kwargs)

@@ -89,7 +89,7 @@ class Share:
         return [n for n in ([low, low + 1] if rest else [low]) if n]
 
     def updates_at(self, env_steps: int) -> int:
-        """Updates due after so many steps; 0 between rounds.
+        """Updates due after `env_steps` steps; 0 between rounds.
 
         After n rounds there were n times `updates_per_round`, rounded down. This
         follows from the steps alone, so resumed runs and all ranks agree on it.

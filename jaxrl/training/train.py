@@ -66,9 +66,11 @@ def _start(
     return Start(setup, path, saved, notes, callbacks, after_epoch)
 
 
-def _claimed(path: Path) -> contextlib.AbstractContextManager[None]:
+def _claimed(
+    path: Path, instead: str = directory.OTHER_PLACE
+) -> contextlib.AbstractContextManager[None]:
     """Rank 0 locks the directory: it alone writes there."""
-    return contextlib.nullcontext() if mpi.rank() else directory.locked(path)
+    return contextlib.nullcontext() if mpi.rank() else directory.locked(path, instead)
 
 
 def _run(start: Start, attempt: Attempt, screen: bool) -> Result:
@@ -154,7 +156,8 @@ def resumed(
     user.check()
     config = directory.config_text(path)
     before = status.read(path / status.FILE)
-    with _claimed(path), Attempt(path, before, mpi.rank() == 0) as attempt:
+    claimed = _claimed(path, directory.WRITABLE_COPY)
+    with claimed, Attempt(path, before, mpi.rank() == 0) as attempt:
         saved, complaints = _newest_checkpoint(path)
         texts = [config, saved.config] if saved else [config]
         code.check(path, texts, changed_code)

@@ -1,4 +1,4 @@
-"""What a user hands over from Python, which settings cannot hold."""
+"""What a user gives from Python that settings cannot hold."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ OnEpoch = Callable[[Any, int], dict[str, Any] | None]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UserCode:
-    """Objects of a user that take part in a run."""
+    """Objects of a user that a run calls."""
 
     on_epoch: OnEpoch | None = None
     env: GivenEnv | None = None

@@ -1,7 +1,9 @@
 """The environment that a user gives from Python: its name, and what needs one."""
 
 from jaxrl import envs
-from jaxrl.envs import GivenEnv
+from jaxrl.algos import is_file, presets
+from jaxrl.algos.presets import DEFAULT
+from jaxrl.envs import GivenEnv, jax_finding
 from jaxrl.errors import UserError
 from jaxrl.runs.spec import Run
 
@@ -43,11 +45,28 @@ def check_video(run: Run) -> None:
         )
 
 
+def note_on_preset(run: Run, env: GivenEnv | None) -> list[str]:
+    """Which defaults were chosen by the environment, or could have been."""
+    if run.preset != DEFAULT and run.preset == presets.for_env(run.env):
+        changed = presets.changes(run.preset, run.algo)
+        values = vars(run.data) | vars(run.config)
+        kept = [f"{k} {values[k]}" for k, x in changed.items() if values[k] == x]
+        name, family = run.preset, run.env.partition("/")[0]
+        said = f"--preset {name}, for {family}/: {', '.join(kept)}"
+        return [f"{said}; --preset {DEFAULT} has others"] if kept else []
+    own = run.env if env is None else env
+    plain = run.preset == DEFAULT and run.data.num_envs == 1 and not is_file(run.algo)
+    if plain and jax_finding.is_own(own):
+        return ["num_envs is 1; the defaults for JAX environments are in --preset jax"]
+    return []
+
+
 def notes(run: Run, env: GivenEnv | None) -> list[str]:
     """What the user should know before the run starts."""
+    found = note_on_preset(run, env)
     if env is None:
-        return []
-    found = [
+        return found
+    found += [
         f"no command can find the environment {run.env}; use jaxrl.resume and "
         "jaxrl.load with env=..."
     ]

@@ -190,7 +190,7 @@ def test_bash_completes_commands_algorithms_and_flags(capsys):
     [
         ("train sac --activation ", "tanh relu elu gelu silu"),
         ("train sac --activation r", "relu"),
-        ("train sac --seed 1 --preset ", "default spinup"),
+        ("train sac --seed 1 --preset ", "auto default spinup jax"),
         ("train sac --activation relu --gam", "--gamma"),
         ("grid ppo --activation tanh re", "relu"),
         ("grid ppo --launcher ", "local slurm"),

@@ -83,7 +83,7 @@ for _ in range(2):
 
 @pytest.mark.parametrize("kind", ["batch", "single"])
 def test_mujoco_leaves_no_log_file_in_the_users_directory(tmp_path, kind):
-    # In a process of its own, because MuJoCo has one handler for the whole process.
+    # In a separate process, because MuJoCo has one handler for the whole process.
     words = [sys.executable, "-W", "error:::jaxrl", "-c", UNSTABLE, kind]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

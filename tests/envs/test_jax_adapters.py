@@ -1,5 +1,10 @@
 """Adapters of JAX environments, against the step functions of their packages."""
 
+import importlib.util
+import os
+import subprocess
+import sys
+
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -10,6 +15,13 @@ from jaxrl.envs import jax_adapters, jax_batch
 from jaxrl.spaces import Box
 
 STEPS = 100
+
+
+@pytest.fixture(autouse=True)
+def others_may_promote_ranks():
+    """As the packages do."""
+    with jax.numpy_rank_promotion("allow"):
+        yield
 
 
 def actions(env, seed=0):
@@ -112,6 +124,44 @@ def test_playground(name):
         return after, after.obs, after.reward, after.done
 
     assert_same_steps(env, step)
+
+
+PICTURES = """
+import sys
+from jaxrl.envs import jax_gym
+env = jax_gym.make(sys.argv[1], {"render_mode": "rgb_array"})
+env.reset(seed=0)
+first = env.render()
+for _ in range(10):
+    env.step(env.action_space.high)
+assert first.ndim == 3 and first.std() > 1
+assert (first != env.render()).any()
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "env_id"),
+    [
+        ("brax", "brax/inverted_pendulum"),
+        ("mujoco_playground", "playground/CartpoleBalance"),
+        ("gymnasium", "phys2d/Pendulum-v0"),
+    ],
+)
+def test_pictures_show_the_state(module, env_id):
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f"needs {module}")
+    command = [sys.executable, "-c", PICTURES, env_id]
+    # MuJoCo reads it when it is imported.
+    own = os.environ | {"MUJOCO_GL": "egl"}
+    done = subprocess.run(command, env=own, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_making_an_environment_of_brax_warns_of_nothing(recwarn):
+    pytest.importorskip("brax")
+    jax_adapters.make("brax/inverted_pendulum")
+    hidden = (DeprecationWarning, PendingDeprecationWarning)  # Python shows none
+    assert not [x for x in recwarn if not issubclass(x.category, hidden)]
 
 
 def test_every_start_is_drawn_and_none_is_cached():

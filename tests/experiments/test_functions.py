@@ -33,7 +33,7 @@ def is_alive(pid):
 
 
 def script(tmp_path, body, name="script.py"):
-    """A script in a process of its own; its exit code and output."""
+    """A script in its own process; its exit code and output."""
     file = tmp_path / name
     file.write_text(textwrap.dedent(body))
     command = [sys.executable, str(file)]

@@ -88,8 +88,8 @@ def test_the_reason_of_a_failure_is_that_of_this_attempt_and_no_earlier_one(tmp_
     assert reason_of_end(1) == "boom"
     assert "SIGKILL" in reason_of_end(-signal.SIGKILL)
     assert job.outcome.signal == "SIGKILL"
-    job.forget_outcome()
-    variant.output.write_text("jaxrl: gamma is 2\n")  # which is for people
+    job.remove_outcome()
+    job.output.write_text("jaxrl: gamma is 2\n")  # which is for people
     assert "code 7" in reason_of_end(7)
     assert job.outcome.exit_code == 7
 
@@ -143,7 +143,7 @@ def test_a_stopped_run_counts_as_its_steps_and_a_failed_one_as_all():
 
 @pytest.fixture
 def screen(monkeypatch, capsys):
-    """What a table shows on a terminal of so many columns, row by row."""
+    """What a table shows on a terminal with `columns` columns, row by row."""
 
     def screen(lines, columns=60, rows=24):
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)

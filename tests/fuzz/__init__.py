@@ -1,10 +1,10 @@
-"""Mutated input for every command, each case judged by the same rules.
+"""Mutated input for every command, each case checked by the same rules.
 
     python -m tests.fuzz                     # 1000 cases (nox -s fuzz)
     python -m tests.fuzz --cases 100         # the short run in the ordinary tests
     python -m tests.fuzz --case 123          # one case again, with its output
 
-A case is made from the seed and its number alone. It has a directory of its own with
+A case is made from the seed and its number alone. It has its own directory with
 runs and files, of which one is mutated (mutations.py), or the command line is
 (cases.py). The command runs in a fork of a process that has imported everything
 (processes.py). A case fails if

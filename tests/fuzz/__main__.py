@@ -22,6 +22,7 @@ from .sandbox import Sandbox
 MODULES = [
     "jaxrl.cli.main",
     *(f"jaxrl.cli.{name}" for name in ("train", "grid", "resume", "rerun", "plot")),
+    *(f"jaxrl.cli.{name}" for name in ("verify", "new", "check")),
     *(f"jaxrl.cli.{name}" for name in ("eval", "export", "report", "ls", "options")),
     *("jaxrl.training.train", "jaxrl.runs.directory", "matplotlib.pyplot"),
     *("gymnasium.envs.classic_control.cartpole", "jaxrl.show.video"),

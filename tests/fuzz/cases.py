@@ -11,11 +11,11 @@ from pathlib import Path
 
 from . import command_lines, mutations
 from .mutations import Random
-from .sandbox import BAD, GOOD, VICTIMS
+from .sandbox import BAD, GOOD, MINE, VICTIMS
 
-TRAINS = ("train", "resume", "rerun", "grid", "search")
-KINDS = {"words": 22, "sweep": 10, "find": 5, "settings": 8, "run": 38, "place": 13}
-KINDS |= {"grid": 3, "search": 1}  # of a hundred cases, about
+TRAINS = ("train", "resume", "rerun", "grid", "search", "verify", "check")
+KINDS = {"words": 22, "sweep": 9, "find": 5, "settings": 7, "run": 38, "place": 12}
+KINDS |= {"grid": 3, "search": 1, "algorithm": 3}  # of a hundred cases
 # What reads or continues a run whose files are mutated; often used first.
 ON_RUNS = ["ls runs", "ls runs --json", "report runs -o new.html", "report runs/bad"]
 ON_RUNS += ["plot runs -o new.png", "plot runs --group algo -y EpLen -o new.svg"]
@@ -25,9 +25,10 @@ ON_RUNS += [f"eval {BAD} --episodes 2 --model best --stochastic --json --max_len
 ON_RUNS += [f"eval {BAD} --episodes 1 --model 32 --max_len 9", "plot runs --suite"]
 ON_RUNS += [f"rerun {BAD} --seed 7 --steps 32", f"resume {BAD} --steps 96"]
 ON_RUNS += [f"video {BAD} -o new.gif --max_len 3", f"export {BAD} -o new.onnx"]
+ON_RUNS += [f"verify {BAD} --epochs 1", f"verify {BAD}"]
 # The files of a run, by what reads them; those without a wildcard need not be there.
-TOLD = ["config.yaml"] * 3 + ["status.json", "progress.csv"] * 2 + [".lock", "videos"]
-TOLD += ["failure.txt", "videos/32.mp4", "checkpoints/*/progress.csv", "checkpoints"]
+SHOWN = ["config.yaml"] * 3 + ["status.json", "progress.csv"] * 2 + [".lock", "videos"]
+SHOWN += ["failure.txt", "videos/32.mp4", "checkpoints/*/progress.csv", "checkpoints"]
 PLAYED = ["config.yaml", "models/best/policy.npz", "models/last/policy.npz"] * 3
 PLAYED += ["models/last/model.json", "models/32/model.json", "models/last", "models"]
 SAVED = [f"checkpoints/*/{name}" for name in ("manifest.json", "rest.json")] * 4
@@ -35,8 +36,9 @@ SAVED += [f"checkpoints/*/{name}" for name in ("run.yaml", "progress.csv")] * 2
 SAVED += [f"checkpoints/*/arrays/{name}" for name in ("_METADATA", "d/*")]
 SAVED += ["checkpoints/*/arrays/ocdbt.process_0/d/*", "replay/*", "replay/*", "replay"]
 SAVED += ["checkpoints/*/arrays/manifest.ocdbt", "checkpoints/*/arrays", "tb/*", "tb"]
-ALL = [*TOLD, *PLAYED, *SAVED]
-READ = dict.fromkeys(["ls", "plot", "report"], TOLD) | {"resume": ALL}
+ALL = [*SHOWN, *PLAYED, *SAVED]
+READ = dict.fromkeys(["ls", "plot", "report"], SHOWN)
+READ |= dict.fromkeys(["resume", "verify"], ALL)
 READ |= dict.fromkeys(["eval", "video", "export"], PLAYED) | {"rerun": ["config.yaml"]}
 # Temporary names that could be guessed, and places that are written later.
 WRITTEN = [".config.yaml.new", ".progress.csv.new", ".status.json.new", "config.yaml"]
@@ -59,6 +61,7 @@ SEARCH = "search find.yaml --jobs 1 --time_limit 5s --trials"
 ON = {"run": ON_RUNS, "place": ON_PLACES, "grid": ON_GRIDS, "search": [f"{SEARCH} 2"]}
 ON |= {"sweep": ["grid sweep.yaml --dry_run"], "find": [f"{SEARCH} 1"]}
 ON |= {"settings": ["train --config settings.yaml"]}
+ON |= {"algorithm": ["check mine.py", "train ./mine.py --help", f"train ./{MINE}"]}
 
 
 @dataclasses.dataclass
@@ -95,7 +98,7 @@ class Case:
     @property
     def may_change(self) -> list[str]:
         """Paths below the work directory that the command may write; "" for all."""
-        if self.kind in ("words", "settings", "find"):
+        if self.kind in ("words", "settings", "find", "algorithm"):
             return [""]
         new = [word for word in self.words if word.startswith("new.")]
         defaults = {"report": ["report.html"], "plot": ["suite.png"]}
@@ -115,7 +118,7 @@ class Case:
 
 
 def make(seed: int, number: int) -> tuple[Case, Random]:
-    """The case of a number, and the generator with which `prepare` goes on."""
+    """The case of a number, and the generator with which `prepare` continues."""
     rng = random.Random(f"{seed} {number}")
     kind = rng.choices(list(KINDS), list(KINDS.values()))[0]
     victim = {"grid": "one", "search": "find"}.get(kind, rng.choice(["ppo", "sac"]))
@@ -137,6 +140,7 @@ def prepare(case: Case, rng: Random, root: Path) -> None:
     """Mutates what the case mutates, in its directory."""
     work = root / "work"
     files = {"sweep": "sweep.yaml", "find": "find.yaml", "settings": "settings.yaml"}
+    files |= {"algorithm": "mine.py"}
     if case.kind in files:
         path = work / files[case.kind]
         hows = [mutations.mutate(rng, path) for _ in range(rng.choice([1, 1, 2]))]

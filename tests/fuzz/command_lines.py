@@ -4,7 +4,7 @@ import string
 
 from . import odd
 from .mutations import Random
-from .sandbox import BAD, PPO, SAC
+from .sandbox import BAD, MINE, PPO, SAC
 
 LINES = [
     f"train {PPO} --exp_name new",
@@ -18,6 +18,10 @@ LINES = [
     "search find.yaml --trials 1 --jobs 1 --time_limit 90s --out found",
     f"resume {BAD} --steps 96",
     f"rerun {BAD} --seed 5 --steps 32",
+    f"verify {BAD} --epochs 1",
+    "new other.py --from sac",
+    "check mine.py",
+    f"train ./{MINE} --exp_name new",
     f"eval {BAD} --episodes 2 --model best --seed 3 --json --max_len 20",
     f"eval {BAD} --episodes 7 --model 64 --stochastic",
     f"video {BAD} -o new.gif --max_len 5",
@@ -30,6 +34,8 @@ LINES = [
     "ls runs --json",
     "ls",
     "completion bash",
+    "exercise 5",
+    "exercise 1 --check settings.yaml",
     "train sac --help",
     "--version",
 ]

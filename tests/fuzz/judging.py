@@ -1,4 +1,4 @@
-"""Runs one case and says what is wrong with how it went."""
+"""Runs one case and lists what is wrong with its result."""
 
 import re
 import stat
@@ -63,7 +63,7 @@ def _ending(outcome: Outcome, printed: str) -> list[str]:
     if found := UNEXPECTED.search(printed):
         faults.append(f"{found[0]}: {_last_line(printed)}")
     if outcome.code == 2 and not printed.strip():
-        faults.append("refused without a word")
+        faults.append("refused without a message")
     if outcome.left:
         faults.append(f"processes left: {outcome.left}")
     return faults

@@ -191,7 +191,7 @@ def _array(rng: Random) -> bytes:
     return file.getvalue()
 
 
-# What is put in the place of a file
+# What replaces a file
 
 
 def remove(rng: Random, path: Path) -> str:

@@ -60,7 +60,7 @@ def run(words: list[str], cwd: Path, printed: Path, limits: Limits) -> Outcome:
 
 
 def _become(words: list[str], cwd: Path, printed: Path, limits: Limits) -> None:
-    """In the fork: runs the command and ends as a process of its own would."""
+    """In the fork: runs the command and ends as a separate process would."""
     from jaxrl.cli import main
 
     os.setsid()

@@ -15,10 +15,13 @@ import shutil
 import stat
 from pathlib import Path
 
+from jaxrl.algos import vpg
+
 from . import processes
 
 SECRET = "Xq7-kept-from-all-outputs-w3J"
 SMALL = "--hidden 8 --steps_per_epoch 32 --steps 64 --seed 0"
+MINE = f"mine.py --env CartPole-v1 {SMALL}"  # a user's algorithm, a copy of vpg
 PPO = f"ppo --env CartPole-v1 {SMALL} --minibatches 2"
 SAC = f"sac --env Pendulum-v1 {SMALL} --start_steps 8 --update_after 8 --batch_size 8"
 SAC += " --replay_size 100 --update_every 8 --num_test_episodes 1 --max_ep_len 20"
@@ -80,7 +83,7 @@ env_kwargs: {max_episode_steps: 50}
 exp_name: from-file
 """
 FILES = {"sweep.yaml": SWEEP, "one.yaml": ONE, "find.yaml": FIND}
-FILES |= {"settings.yaml": SETTINGS}
+FILES |= {"settings.yaml": SETTINGS, "mine.py": Path(vpg.__file__).read_text()}
 GOOD = "runs/good/good_s0"  # the neighbour, which no case touches
 BAD = "runs/bad/bad_s0"  # a victim
 # The victims, by the name of the template.

@@ -18,7 +18,7 @@ shapes = pytest.mark.parametrize("shape", [(), (3,)], ids=["scalar", "vector"])
 
 
 def samples(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    """Four batches [8, 2, *shape], each with a mean and a spread of its own."""
+    """Four batches [8, 2, *shape], each with another mean and spread."""
     x = jax.random.normal(key, (4, 8, 2, *shape))
     grow = jnp.arange(1.0, 5.0).reshape(4, 1, 1, *(1 for _ in shape))
     return x * jnp.broadcast_to(grow, x.shape) + jnp.broadcast_to(grow**2, x.shape)

@@ -1,4 +1,4 @@
-"""Ranks end together: after errors, deaths, hangs and signals; nothing is left."""
+"""Ranks end together: after errors, kills, hangs and signals; nothing is left."""
 
 import os
 import re

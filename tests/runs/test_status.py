@@ -345,4 +345,4 @@ def test_a_launcher_notes_why_its_ranks_died_and_ls_shows_it(tmp_path, capsys):
     assert f"{run}: {why}" in capsys.readouterr().err
     status.update(run, state="failed", reason="it broke")
     status.note_reason(run, None, 1, why)
-    assert status.read(run / status.FILE).reason == "it broke"  # a rank knows better
+    assert status.read(run / status.FILE).reason == "it broke"  # a rank's is kept

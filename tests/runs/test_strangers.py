@@ -1,6 +1,6 @@
 """A run that comes from a stranger: what it names, links to or hides does no harm.
 
-Nothing outside of it is written, removed or shown, and nothing in the place of a file
+Nothing outside of it is written, removed or shown, and nothing that replaces a file
 makes a command wait or fill the memory.
 """
 
@@ -25,7 +25,7 @@ from jaxrl import files
 from jaxrl.cli.main import main
 from jaxrl.errors import UserError
 from jaxrl.experiments import grid_file, job
-from jaxrl.runs import arrays, status
+from jaxrl.runs import arrays, directory, status
 from jaxrl.training import loop
 from jaxrl.training.learner import Learner
 
@@ -124,7 +124,7 @@ def with_settings_in_checkpoints(run):
         manifest.write_text(json.dumps(sums))
 
 
-# Something else in the place of a file
+# Something else instead of a file
 
 
 def pipe(path, outside):
@@ -269,6 +269,24 @@ def test_a_run_cannot_make_billions_of_environments(run, capsys):
         assert "num_envs" in refused([command, run], capsys)
 
 
+def test_resume_says_to_remove_what_is_in_the_place_of_the_lock(run, capsys):
+    (run / ".lock").unlink(missing_ok=True)
+    os.mkfifo(run / ".lock")
+    said = refused(["resume", run], capsys)
+    assert "remove .lock" in said
+    assert "--out" not in said
+
+
+def test_resume_has_advice_where_nothing_can_be_written(run, capsys, monkeypatch):
+    def denied(path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(directory, "_try_lock", denied)
+    said = refused(["resume", run], capsys)
+    assert "copy" in said
+    assert "--out" not in said
+
+
 # Writing and removing elsewhere
 
 
@@ -397,6 +415,27 @@ def test_a_checkpoint_without_a_state_cannot_be_verified(run, odd, capsys):
         sums = json.loads(manifest.read_text()) | {"rest.json": total}
         manifest.write_text(json.dumps(sums))
     assert "damaged" in refused(["verify", run, "--epochs", "2"], capsys)
+
+
+@pytest.mark.parametrize("name", ["epoch", "elapsed", "best_return", "update_pending"])
+def test_a_checkpoint_with_an_odd_counter_cannot_be_resumed(run, name, capsys):
+    for manifest in run.glob("checkpoints/*/manifest.json"):
+        file = manifest.with_name("rest.json")
+        rest = json.loads(file.read_text())
+        rest["content"][name] = []
+        file.write_text(json.dumps(rest))
+        total = hashlib.sha256(file.read_bytes()).hexdigest()
+        sums = json.loads(manifest.read_text()) | {"rest.json": total}
+        manifest.write_text(json.dumps(sums))
+    assert name in refused(["resume", run, "--steps", "180"], capsys)
+
+
+def test_settings_that_no_compiler_takes_are_refused(run, tmp_path, capsys):
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    changed_config(run, settings=config["settings"] | {"hidden": [4] * 3000})
+    assert "hidden" in refused(["rerun", run], capsys)
+    with in_time(), pytest.raises(UserError, match="too large"):
+        train(tmp_path, "ppo", "CartPole-v1", train_pi_iters=10**12)
 
 
 # --overwrite

@@ -88,6 +88,11 @@ assert "jax" not in sys.modules
     assert done.returncode == 0, done.stderr
 
 
+def test_a_notebook_shows_the_figure_of_plot(runs):
+    picture = jaxrl.plot(runs)._repr_png_()
+    assert picture.startswith(b"\x89PNG")
+
+
 def test_plot_returns_a_figure_and_writes_it_if_asked(runs, capsys):
     figure = jaxrl.plot(runs, y=["Performance", "TotalEnvInteracts"], smooth=2)
     assert len(figure.axes) == 2

@@ -503,7 +503,7 @@ print(len(pictures), *pictures[0].shape[:2])
 def test_a_video_has_a_frame_for_each_step_shown(trained, tmp_path, suffix, count):
     output = tmp_path / f"agent{suffix}"
     words = ["video", trained["pole"], "--episodes=2", "--max_len=6", "-o", output]
-    # In a process of its own, because ffmpeg forks and JAX has threads here.
+    # In a separate process, because ffmpeg forks and JAX has threads here.
     command = [sys.executable, "-c", VIDEO, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

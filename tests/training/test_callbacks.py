@@ -170,9 +170,9 @@ def test_other_callbacks_than_the_saved_ones_are_refused(tmp_path, monkeypatch):
     for others in None, [StopAt(9)], [Recorder()], [StopAt(9), Recorder()]:
         with pytest.raises(ValueError, match="Recorder, StopAt"):
             jaxrl.resume(result.directory, screen=False, callbacks=others)
-    told = command("resume", result.directory)
-    assert told.returncode == 2
-    assert "callbacks=" in told.stderr
+    refused = command("resume", result.directory)
+    assert refused.returncode == 2
+    assert "callbacks=" in refused.stderr
     assert (result.directory / status.FILE).read_text() == before
     more = [Recorder(), StopAt(9), Recorder()]
     done = jaxrl.resume(result.directory, screen=False, callbacks=more)

@@ -25,7 +25,7 @@ raise SystemExit(main())
 
 
 def start(algo, out, **changes):
-    """A run of its own, with a checkpoint every epoch."""
+    """A new run, with a checkpoint every epoch."""
     settings = small(algo, epochs=10_000, num_test_episodes=0, **changes)
     words = ["train", algo, "--env", "Pendulum-v1", "--out", out, "--exp_name", "x"]
     words += [f"--{name}={value}" for name, value in settings.items()]

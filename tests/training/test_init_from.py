@@ -248,6 +248,22 @@ def test_resume_does_not_need_the_source_and_rerun_does(tmp_path, trained, monke
     assert not (tmp_path / "a" / "y").exists()
 
 
+@pytest.mark.parametrize("part", ["checkpoints/{}", "models/last"])
+def test_a_link_out_of_a_run_is_not_followed(tmp_path, trained, part):
+    elsewhere = trained("ppo").directory
+    number = reading.saved_checkpoints(elsewhere)[-1]
+    part = part.format(number)
+    source = shutil.copytree(elsewhere, tmp_path / "source")
+    shutil.rmtree(source / part)
+    (source / part).symlink_to(elsewhere / part)
+    with pytest.raises(ValueError, match="link"):
+        run(tmp_path, init_from=source / part)
+    assert not (tmp_path / "x").exists()
+    own_link = tmp_path / "own_link"  # the user's, which may lead anywhere
+    own_link.symlink_to(elsewhere / part)
+    run(tmp_path, init_from=own_link)
+
+
 def test_a_strangers_record_of_the_source_is_checked(tmp_path, trained):
     path = run(tmp_path, init_from=trained("ppo").directory).directory
     config = yaml.safe_load((path / "config.yaml").read_text())

@@ -14,6 +14,7 @@ from jaxrl.policy import Policy
 from jaxrl.runs.checkpoint_writer import CheckpointWriter
 
 ENV = "Pendulum-v1"
+NETWORKS = ("hidden", "activation", "initializer", "encoder")  # settings of jaxrl's own
 VALUE = Networks(TanhGaussianPolicy(own_nets.Normed(2)), own_nets.Critic())
 GIVEN = {
     "own_nets:small": "own_nets:small",
@@ -88,6 +89,26 @@ def test_networks_that_numpy_can_play_are_saved_for_it(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("settings", "unused"),
+    [
+        ({"hidden": [7], "activation": "tanh"}, ["hidden", "activation"]),
+        ({"algo": "ppo", "encoder": "nature_cnn"}, ["encoder"]),
+        ({"algo": "ppo", "preset": "spinup", "encoder": "mlp"}, []),
+        ({}, []),
+    ],
+)
+def test_settings_without_effect_are_named(tmp_path, capsys, settings, unused):
+    settings = {"algo": "sac"} | settings
+    given = {name: x for name, x in small(settings["algo"]).items() if name != "hidden"}
+    networks = "small" if settings["algo"] == "sac" else "on_policy"
+    given |= {"networks": f"own_nets:{networks}", "out": str(tmp_path), "env": ENV}
+    jaxrl.train(given | settings)
+    lines = "".join(capsys.readouterr()).splitlines()
+    named = [line for line in lines if "does nothing" in line]
+    assert [name for name in NETWORKS if any(name in x for x in named)] == unused
+
+
+@pytest.mark.parametrize(
     ("networks", "words"),
     [
         ("own_nets:wrong_size", "Pendulum|TanhGaussian"),
@@ -98,7 +119,7 @@ def test_networks_that_numpy_can_play_are_saved_for_it(tmp_path):
         ("own_nets:absent", "no absent"),
         ("nowhere:small", "nowhere"),
         ("small", "module:callable"),
-        ("sys:exit", "of your own"),
+        ("sys:exit", "own module"),
         (3, "Networks"),
         (own_nets.Critic(), "Networks"),
         ((VALUE.actor, VALUE.critic), "Networks"),
