@@ -173,7 +173,6 @@ def forget(cases: list[Case]) -> None:
 
 def run(cases: list[Case], peers: list[str], directory: Path) -> None:
     """Measure what is not in the results yet."""
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # child processes too
     peer_python = install(directory) if peers else Path()
     for case in cases:
         sides = [s for s in case.sides if peers or not s.startswith("rejax")]
@@ -301,6 +300,8 @@ def main() -> None:
     if arguments.fresh:
         forget(cases)
     if not arguments.report:
+        one_core = {min(os.sched_getaffinity(0))}
+        os.sched_setaffinity(0, one_core)  # child processes inherit it
         run(cases, peers, arguments.peers_env)
     report(cases)
 
