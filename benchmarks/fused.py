@@ -137,13 +137,12 @@ class Worker:
         assert self.process.stdout
         line = self.process.stdout.readline()
         if not line:
+            self.close()
             raise RuntimeError(f"{self.process.args} failed")
         return json.loads(line)
 
     def close(self) -> None:
-        assert self.process.stdin
-        self.process.stdin.close()
-        self.process.wait()
+        self.process.communicate()  # closes its input, at whose end it exits
 
 
 def install(directory: Path) -> Path:
