@@ -1,6 +1,6 @@
 """Speed of training in JAX environments, in one compiled program, on one core.
 
-    python benchmarks/fused.py --peers rejax    # everything: 25 minutes at a load of 5 to 10
+    python benchmarks/fused.py --peers rejax    # all: 25 minutes on a busy machine
     python benchmarks/fused.py --only resets    # cases whose name contains this
     python benchmarks/fused.py --report
 
