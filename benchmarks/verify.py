@@ -3,7 +3,9 @@
     python benchmarks/verify.py           # fails where a table is not that of the data
     python benchmarks/verify.py --write   # writes tables and figures
 
-A table stands in a Markdown file between `<!-- table: NAME -->` and `<!-- end -->`.
+A table stands in a Markdown file between `<!-- table: NAME -->` and `<!-- end -->`. The
+pages in docs/ name theirs in `{benchmark}` and are made from the data when they are
+built; here it is checked that there are such tables.
 Needs no network and no training, and takes seconds.
 """
 
@@ -22,6 +24,7 @@ import faults
 import figures
 import learn
 import learn_jax
+import overview
 import records
 import speed
 import suite
@@ -31,7 +34,9 @@ TEXTS = sorted(
     [ROOT / "README.md", *ROOT.glob("benchmarks/*.md"), *ROOT.glob("docs/**/*.md")]
 )
 BLOCK = re.compile(r"(<!-- table: ([a-z-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+NAMED = re.compile(r"^```\{benchmark\} (\S+)", re.MULTILINE)
 TABLES: dict[str, Callable[[], list[str]]] = {
+    "algorithms": overview.rows,
     "suite": lambda: suite.rows(suite.cells()),
     "suite-long": lambda: suite.rows(suite.long_cells()),
     "learn": lambda: printed(learn.report, learn.TASKS),
@@ -74,7 +79,9 @@ def differences(file: Path) -> list[str]:
     lines = difflib.unified_diff(
         old.splitlines(), rebuilt(old).splitlines(), "text", "data", lineterm="", n=0
     )
-    return [f"{file.relative_to(ROOT)}: {line}" for line in lines]
+    unknown = [name for name in NAMED.findall(old) if name not in TABLES]
+    found = [*lines, *(f"no table {name!r}" for name in unknown)]
+    return [f"{file.relative_to(ROOT)}: {line}" for line in found]
 
 
 def write() -> None:
