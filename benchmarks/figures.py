@@ -1,4 +1,4 @@
-"""The figures of the learning suite, drawn from the committed curves."""
+"""The figures of the documentation, drawn from the committed results."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 
+import fused
 import matplotlib.pyplot as plt
 import numpy as np
 import suite
@@ -123,3 +124,35 @@ def interval(samples: list[np.ndarray], estimate) -> tuple[float, float]:
     ]
     low, high = np.quantile(found, (0.025, 0.975))
     return float(low), float(high)
+
+
+def scaling(file: Path) -> None:
+    """Steps per second of PPO in a JAX environment, over environments and seeds."""
+    mapped = ("jaxrl", "lax.map"), ("jaxrl vmap", "vmap")
+    with plt.rc_context(STYLE):
+        figure, (left, right) = plt.subplots(
+            1, 2, figsize=(9, 3), sharey=True, layout="constrained"
+        )
+        draw_rates(left, [(n, fused.scaling(n, 1).name) for n in fused.ENVS], "jaxrl")
+        for side, label in mapped:
+            cases = [(n, fused.scaling(64, n).name) for n in fused.SEEDS]
+            draw_rates(right, cases, side, label)
+        left.set_xlabel("environments, 1 seed")
+        left.set_ylabel("steps per CPU second")
+        right.set_xlabel("seeds, 64 environments each")
+        right.legend(frameon=False)
+        left.set_ylim(bottom=0)
+        figure.savefig(file, dpi=110)
+        plt.close(figure)
+
+
+def draw_rates(
+    axis: plt.Axes, cases: list[tuple[int, str]], side: str, label: str = ""
+) -> None:
+    """One seed needs no mapping, so that it starts both curves."""
+    rates = [fused.rate(name, side if n > 1 else "jaxrl") for n, name in cases]
+    known = [(n, rate) for (n, _), rate in zip(cases, rates, strict=True) if rate]
+    if known:
+        axis.plot(*zip(*known, strict=True), marker="o", label=label)
+    axis.set_xscale("log", base=2)
+    axis.set_xticks([n for n, _ in cases], [str(n) for n, _ in cases])

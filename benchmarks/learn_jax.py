@@ -141,8 +141,9 @@ def report(tasks: list[Task]) -> bool:
             statistics.median(x) for x in list(zip(*runs, strict=True))[1:]
         )
         good &= seconds <= task.seconds
+        late = "" if seconds <= task.seconds else f" (missed: {task.seconds:g})"
         cells = [task.algo, task.env, f"{task.target:g}", f"{reached} of {len(runs)}"]
-        cells += [f"{steps:,.0f}", f"{seconds:.1f}", f"{used:.1f}"]
+        cells += [f"{steps:,.0f}", f"{seconds:.1f}{late}", f"{used:.1f}"]
         print(f"| {' | '.join(cells)} |")
     return good
 

@@ -22,6 +22,7 @@ from typing import Any
 import env_workers
 import faults
 import figures
+import fused
 import learn
 import learn_jax
 import overview
@@ -44,10 +45,13 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "faults": lambda: printed(faults.report, faults.CASES),
     "env-workers": lambda: printed(env_workers.report, worker_rows()),
     "speed": lambda: printed(speed.summary, speed.CASES),
+    "fused": lambda: printed(fused.against_rejax, fused.CASES),
+    "fused-costs": lambda: printed(fused.costs, fused.CASES),
 }
 FIGURES: dict[str, Callable[[Path], None]] = {
     "suite.png": figures.curves,
     "aggregate.png": figures.aggregate,
+    "fused.png": figures.scaling,
 }
 LARGEST = 300_000  # bytes of a figure
 
@@ -84,15 +88,21 @@ def differences(file: Path) -> list[str]:
     return [f"{file.relative_to(ROOT)}: {line}" for line in found]
 
 
+def shown() -> list[str]:
+    """The figures that a text shows."""
+    texts = [file.read_text() for file in TEXTS]
+    return [name for name in FIGURES if any(f"results/{name})" in x for x in texts)]
+
+
 def write() -> None:
     for file in TEXTS:
         old = file.read_text()
         if (new := rebuilt(old)) != old:
             file.write_text(new)
             print(f"wrote {file.relative_to(ROOT)}")
-    for name, draw in FIGURES.items():
+    for name in shown():
         file = figures.FOLDER / name
-        draw(file)
+        FIGURES[name](file)
         if file.stat().st_size > LARGEST:
             raise SystemExit(f"{file} has over {LARGEST:,} bytes")
         print(f"wrote {file.relative_to(ROOT)}")
@@ -107,7 +117,7 @@ def main() -> int:
         write()
         return 0
     found = [line for file in TEXTS for line in differences(file)]
-    absent = [name for name in FIGURES if not (figures.FOLDER / name).exists()]
+    absent = [name for name in shown() if not (figures.FOLDER / name).exists()]
     found += [f"benchmarks/results/{name} is missing" for name in absent]
     print("\n".join(found) or "every table is that of the data")
     return 1 if found else 0

@@ -134,12 +134,20 @@ def test_an_appended_row_names_its_origin_and_keeps_the_earlier_ones(
     assert second == first | {"versions": "another 1.0"}
 
 
-@pytest.mark.parametrize("name", ["learn", "learn_jax", "speed", "faults", "parallel"])
+@pytest.mark.parametrize("name", ["learn", "speed", "faults", "parallel", "fused"])
 def test_the_published_results_can_be_reported(name):
     command = [sys.executable, SCRIPTS / f"{name}.py", "--report"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\n|") > 5
+
+
+def test_a_failed_side_is_no_result_of_fused(script, tmp_path):
+    fused = script("fused")
+    case = fused.Case("x", "epochs", {"epochs": "none"}, ("epochs",), rounds=1)
+    with pytest.raises(RuntimeError, match="failed"):
+        fused.run([case], [], tmp_path)
+    assert fused.known() == {}
 
 
 def test_the_cost_of_checkpoints_is_measured():

@@ -1,9 +1,9 @@
 """Named sets of settings that replace the defaults in the algorithms' files.
 
 `spinup` has the hyperparameters of Spinning Up 0.2, without normalisation of
-observations and returns. `jax` has those that learn best per second in JAX
-environments, which are taken there unless a run names another preset
-(benchmarks/learn_jax.py).
+observations and returns. `jax` has settings for many cheap environments, which runs in
+JAX environments start from unless they name another preset
+(benchmarks/JAX_DEFAULTS.md).
 """
 
 import math

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrl import images
+from jaxrl.maths import dense
 from jaxrl.settings import Activation, Initializer, Widths
 from jaxrl.types import Image
 
@@ -36,10 +37,18 @@ class MLP(nn.Module):
         gain = 2**0.5 if self.initializer == "orthogonal" else 1.0
         make = INITIALIZERS[self.initializer]
         for width in self.widths[:-1]:
-            x = nn.Dense(width, kernel_init=make(gain), param_dtype=float)(x)
+            x = _dense(width, make(gain))(x)
             x = getattr(nn, self.activation)(x)
-        last = make(self.last_scale)
-        return nn.Dense(self.widths[-1], kernel_init=last, param_dtype=float)(x)
+        return _dense(self.widths[-1], make(self.last_scale))(x)
+
+
+def _dense(width: int, initializer: nn.initializers.Initializer) -> nn.Dense:
+    return nn.Dense(
+        width,
+        kernel_init=initializer,
+        param_dtype=float,
+        dot_general=dense.dot_general,
+    )
 
 
 class Conv(nn.Module):

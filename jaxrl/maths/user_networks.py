@@ -61,7 +61,7 @@ def by_name(name: str) -> Callable[[EnvSpec], Networks]:
         found: Any = functools.reduce(getattr, path.split("."), module)
     except AttributeError:
         raise ValueError(
-            f"networks is {name!r}, but {module_name!r} has no {path!r}"
+            f"networks is {name!r}, but {module_name!r} has no {path}"
         ) from None
     # A stranger's config.yaml may name any function, such as sys:exit.
     standard = module_name.partition(".")[0] in sys.stdlib_module_names

@@ -14,6 +14,7 @@ import jax
 import yaml
 
 from jaxrl import algos, files
+from jaxrl.algos import presets
 from jaxrl.algos.presets import DEFAULT, PRESETS
 from jaxrl.errors import UserError
 from jaxrl.runs import contents
@@ -189,11 +190,12 @@ def notes_on_unused(run: Run) -> list[str]:
 
 def _unused_by_networks(run: Run) -> list[str]:
     """Settings of jaxrl's own networks that are neither a default nor a preset's."""
-    usual = [known_settings(run.algo, preset) for preset in ("default", "spinup")]
+    known = [name for name, own in presets.PRESETS.items() if run.algo in own]
+    usual = [known_settings(run.algo, preset) for preset in ("default", *known)]
     found = []
     for name in ("hidden", "activation", "initializer", "encoder"):
         value = getattr(run.config, name, None)
-        defaults = [known[name].default for known in usual if name in known]
+        defaults = [each[name].default for each in usual if name in each]
         # `mlp` also decides that images are normalised.
         if defaults and value not in (*defaults, "mlp"):
             found.append(name)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from jaxrl import yaml_lines
 
 T = TypeVar("T")
+MOST_ITEMS = 100  # of a list; thousands of layers take minutes to compile
 PLAIN = (type(None), bool, int, float, str, bytes, datetime.date)
 WORDS = {"true": True, "yes": True, "on": True, "1": True}
 WORDS |= {"false": False, "no": False, "off": False, "0": False}
@@ -120,7 +121,7 @@ def broken_rule(value: Any, hint: Any) -> str:
     if origin is tuple:
         items = value if isinstance(value, tuple) else (None,)
         wrong = [item for item in items if broken_rule(item, arguments[0])]
-        return described(hint) if wrong else ""
+        return described(hint) if wrong or len(items) > MOST_ITEMS else ""
     if hint is dict:
         right = isinstance(value, dict) and _holds_plain_values(value)
     else:
@@ -150,7 +151,7 @@ def described(hint: Any) -> str:
         return f"one of {', '.join(map(repr, arguments))}"
     if origin is tuple:
         example = "a,b" if arguments[0] is str else "64,64"
-        rule = f"or several separated by commas, as in {example}"
+        rule = f"or up to {MOST_ITEMS} separated by commas, as in {example}"
         return f"{described(arguments[0])}, {rule}"
     return NAMES[hint]
 

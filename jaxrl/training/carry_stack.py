@@ -63,14 +63,12 @@ class CarryStack:
             stack = stack.reshape(*self.shape[::-1], *stack.shape[1:])
         return self.devices.scatter(jnp.swapaxes(stack, 0, 1))
 
-    def order(self, runs: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Of each device, all its runs, first those in `runs`, and how many are."""
-        order, counts = [], []
-        for device in range(self.devices.count):
-            own = [n for d, n in map(self._place, runs) if d in (None, device)]
-            order.append(own + [n for n in range(self.shape[1]) if n not in own])
-            counts.append(len(own))
-        return np.array(order, np.int32), np.array(counts, np.int32)
+    def mask(self, runs: Sequence[int]) -> np.ndarray:
+        """Which of the carries are those of `runs`, in the shape of the stack."""
+        mask = np.zeros(self.shape, bool)
+        for device, number in map(self._place, runs):
+            mask[slice(None) if device is None else device, number] = True
+        return mask
 
     def rows_of(self, rows: Row, run: int) -> list[Row]:
         """One for each device that has a part of the run."""

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jaxrl.envs import jax_batch
 from jaxrl.envs.jax import JaxEnv
 from jaxrl.envs.jax_batch import EnvBatch
-from jaxrl.maths import summary
+from jaxrl.maths import dense, prng, summary
 from jaxrl.maths.replay import DeviceReplay
 from jaxrl.maths.summary import Summary
 from jaxrl.training.learner import all_finite
@@ -168,9 +168,9 @@ def advance(carry: Carry, program: Program, rounds: jax.Array | int) -> Carry:
 
 def _collect_step(carry: Carry, program: Program) -> Carry:
     """One step of every environment, into the rollout."""
-    key, act_key, step_key = jax.random.split(carry.key, 3)
+    carry, act_key, step_key = _split(carry)
     action = program.algo.act(carry.state, carry.envs.obs, act_key)
-    carry, row = _step(carry._replace(key=key), program, action, step_key)
+    carry, row = _step(carry, program, action, step_key)
     rollout = carry.buffer
     rows = jax.tree.map(lambda x, new: x.at[rollout.filled].set(new), rollout.rows, row)
     return carry._replace(buffer=Rollout(rows, rollout.filled + 1))
@@ -178,24 +178,36 @@ def _collect_step(carry: Carry, program: Program) -> Carry:
 
 def _update_on_policy(carry: Carry, program: Program) -> Carry:
     rows = carry.buffer.rows
-    state, metrics = program.algo.update(carry.state, rows, program.pmean)
+    state, metrics = _update(carry.state, rows, program)
     row = _add(carry.row, {k: summary.summarize(x) for k, x in metrics.items()})
     buffer = Rollout(rows, jnp.zeros((), int))
     return carry._replace(state=state, buffer=buffer, row=row)
+
+
+def _split(carry: Carry) -> tuple[Carry, jax.Array, jax.Array]:
+    """Two keys for a round; the carry has a new one."""
+    key, one, other = jax.random.split(prng.unrolled(carry.key), 3)
+    return carry._replace(key=prng.like(key, carry.key)), one, other
+
+
+def _update(state: Any, batch: Transition, program: Program) -> tuple[Any, Metrics]:
+    with dense.fast_gradients():
+        after, metrics = program.algo.update(prng.unrolled(state), batch, program.pmean)
+    return prng.like(after, state), metrics
 
 
 def _collect_and_update(carry: Carry, program: Program) -> Carry:
     """`update_every` steps into the replay buffer, then `updates_per_step` for each."""
     data: Any = program.data
     steps = data.update_every // data.num_envs
-    key, collect_key, batch_key = jax.random.split(carry.key, 3)
+    carry, collect_key, batch_key = _split(carry)
 
     def step(carry: Carry, key: jax.Array) -> tuple[Carry, Transition]:
         act_key, step_key = jax.random.split(key)
         return _step(carry, program, _explore(carry, program, act_key), step_key)
 
     keys = jax.random.split(collect_key, steps)
-    carry, rollout = jax.lax.scan(step, carry._replace(key=key), keys)
+    carry, rollout = jax.lax.scan(step, carry, keys)
     carry = carry._replace(buffer=carry.buffer.insert(rollout))
     ready = carry.env_steps >= data.update_after
     whole, rest = divmod(program.updates.numerator, program.updates.denominator)
@@ -223,7 +235,7 @@ def _update_off_policy(
     def update(i: jax.Array, learned: tuple[Any, Row]) -> tuple[Any, Row]:
         state, row = learned
         batch = carry.buffer.sample(jax.random.fold_in(key, i), data.batch_size)
-        state, metrics = program.algo.update(state, batch, program.pmean)
+        state, metrics = _update(state, batch, program)
         more = {name: summary.summarize(x) for name, x in metrics.items()}
         return state, _add(row, more)
 

@@ -1,12 +1,14 @@
 """The compiled program of runs in a JAX environment.
 
-A carry is all that a run is between two calls. Those of several runs are stacked, and
-one program trains them: on a CPU one after the other, which gives each run the bits
-that it has alone; elsewhere side by side by vmap, which rounds differently. Several
-devices share the runs, or else each run's environments.
+A carry is all that a run is between two calls. Runs that differ only in keys and
+real-valued settings share a program. On a CPU it is called for one run after the other,
+so each has the bits that it has alone; elsewhere it trains all of them side by side by
+vmap, which rounds differently. Several devices share the runs, or else each run's
+environments.
 """
 
 import functools
+import itertools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +16,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxrl.parallel import mpi
 from jaxrl.parallel.devices import Devices, mean_over_devices
@@ -49,9 +50,12 @@ class Engine:
     ) -> None:
         self.program, self.size = program, size
         self.devices = devices or Devices(1, 1, "the run")
-        self._side_by_side = self.runs_side_by_side()
         self.splits_envs = program.shards > mpi.size()
-        self.stack = CarryStack(size, self.devices, self.splits_envs)
+        self._group = size if self.runs_side_by_side() else self._runs_at_once
+        self._stacks = [
+            CarryStack(self._group, self.devices, self.splits_envs)
+            for _ in range(0, size, self._group)
+        ]
         begin = functools.partial(fused.begin, program=program, networks=networks)
         self._begin = jax.jit(begin)
         self.shapes: Carry = jax.eval_shape(begin, jax.random.key(0), config=config)
@@ -68,6 +72,15 @@ class Engine:
     def runs_side_by_side(self) -> bool:
         """Whether by vmap; on a CPU one after the other is faster, and exact."""
         return not self.devices.on_host
+
+    @property
+    def _runs_at_once(self) -> int:
+        """One on each device, or with `splits_envs` one on all."""
+        return 1 if self.splits_envs else self.devices.count
+
+    def _find(self, run: int) -> tuple[CarryStack, int]:
+        """The stack with a run's carry, and its index there."""
+        return self._stacks[run // self._group], run % self._group
 
     # Start
 
@@ -87,12 +100,22 @@ class Engine:
         """With `splits_envs`, all but the state is [devices, ...]."""
         if not self.splits_envs:
             return self.shapes
-        rest = jax.eval_shape(self.stack.copies, self.shapes._replace(state=()))
+        rest = jax.eval_shape(self._stacks[0].copies, self.shapes._replace(state=()))
         return rest._replace(state=self.shapes.state)
 
     def start(self, run: int, carry: Carry) -> None:
         """Gives a run's carry, before the first call."""
         self._starts[run] = carry
+
+    def _fill(self) -> None:
+        """A run without a carry, which is not trained, has another one's."""
+        for i, stack in enumerate(self._stacks):
+            runs = range(i * self._group, (i + 1) * self._group)
+            starts = {
+                j: self._starts.pop(k) for j, k in enumerate(runs) if k in self._starts
+            }
+            if starts:
+                stack.fill(starts)
 
     # Compile
 
@@ -104,14 +127,13 @@ class Engine:
 
     def _compile(self) -> None:
         try:
-            shape = self.stack.shape
+            shape = self._stacks[0].shape
             broadcast = lambda x: jnp.broadcast_to(x, (*shape, *x.shape))  # noqa: E731
             carries = jax.eval_shape(
                 lambda carry: jax.tree.map(broadcast, carry), self.shapes
             )
-            which = jax.ShapeDtypeStruct(shape, np.int32)
-            counts = jax.ShapeDtypeStruct(shape[:1], np.int32)
-            lowered = self._on_devices().lower(carries, which, counts, 1, False)
+            chosen = jax.ShapeDtypeStruct(shape, bool)
+            lowered = self._on_devices().lower(carries, chosen, 1, False)
             self._call: Callable = lowered.compile()
         except Exception as error:
             self._error = error
@@ -119,10 +141,10 @@ class Engine:
 
     def _on_devices(self) -> Any:
         if self.devices.count > 1:
-            return self.devices.pmap(self._advance, (0, 0, 0, None, None))
+            return self.devices.pmap(self._advance, (0, 0, None, None))
 
-        def on_one(carries: Any, which: Any, counts: Any, *call: Any) -> Any:
-            given = jax.tree.map(lambda x: x[0], (carries, which, counts))
+        def on_one(carries: Any, chosen: Any, *call: Any) -> Any:
+            given = jax.tree.map(lambda x: x[0], (carries, chosen))
             return jax.tree.map(lambda x: x[None], self._advance(*given, *call))
 
         return jax.jit(on_one, donate_argnums=0)
@@ -137,59 +159,75 @@ class Engine:
     # Train
 
     def _advance(
-        self, carries: Carry, which: jax.Array, count: jax.Array, rounds: Any, last: Any
+        self, carries: Carry, chosen: jax.Array, rounds: Any, last: Any
     ) -> tuple[Carry, Row]:
-        """The first `count` runs in `which`, of one device; rows of all its runs."""
+        """The chosen ones of the runs of one device; rows of all its runs."""
         pmean = mean_over_devices() if self.splits_envs else mpi.ordered_pmean()
         program = self.program._replace(pmean=pmean)
         part = lambda carry: fused.part(carry, program, rounds, last)  # noqa: E731
-        if self.size == 1:
+        if len(chosen) == 1:
             after = part(jax.tree.map(lambda x: x[0], carries))
-            return jax.tree.map(lambda x: x[None], after)
-        if self._side_by_side:
-            chosen = jnp.arange(len(which)) < count
-            chosen = jnp.zeros_like(chosen).at[which].set(chosen)
+            after = jax.tree.map(lambda x: x[None], after)
+        else:
             after = jax.vmap(part)(carries)
-            return jax.vmap(_choose)(chosen, after, (carries, carries.row))
-
-        def train_one(i: jax.Array, both: tuple[Carry, Row]) -> tuple[Carry, Row]:
-            run = which[i]
-            after = part(jax.tree.map(lambda x: x[run], both[0]))
-            return jax.tree.map(lambda x, new: x.at[run].set(new), both, after)
-
-        return jax.lax.fori_loop(0, count, train_one, (carries, carries.row))
+        if self._group == 1:  # else some of a group may have ended
+            return after
+        return jax.vmap(_choose)(chosen, after, (carries, carries.row))
 
     def advance(self, runs: Sequence[int], rounds_left: int) -> Call:
-        """One call, of about a second, for some of the runs.
+        """Calls, of about a second together, for some of the runs.
 
         All of them have as many rounds left in their epoch.
         """
         if self._error:
             raise self._error
-        stack = self.stack
-        if stack.carries is None:
-            stack.fill(self._starts)
+        if self._starts:
+            self._fill()
         trained, rounds = self._next_call(runs, rounds_left)
         last, start = rounds == rounds_left, time.perf_counter()
-        given = (stack.carries, *stack.order(trained), rounds, last)
-        stack.carries, rows = self._call(*given)
-        rows = jax.device_get(rows)  # waits for the result
+        rows: dict[int, list[Row]] = {}
+        for stack, own in self._grouped(trained):
+            indices = [run % self._group for run in own]
+            given = (stack.carries, stack.mask(indices), rounds, last)
+            stack.carries, found = self._call(*given)
+            found = jax.device_get(found)  # waits for the result
+            rows |= {run: stack.rows_of(found, run % self._group) for run in own}
         seconds = time.perf_counter() - start
         self._rounds_per_second = rounds * len(trained) / seconds
-        ended = [stack.rows_of(rows, run) for run in trained] if last else None
-        return Call(trained, rounds, ended)
+        return Call(trained, rounds, [rows[run] for run in trained] if last else None)
+
+    def _grouped(self, runs: Sequence[int]) -> list[tuple[CarryStack, list[int]]]:
+        """The stacks of the runs, each with its runs."""
+        groups = itertools.groupby(sorted(runs), lambda run: run // self._group)
+        return [(self._stacks[i], list(own)) for i, own in groups]
 
     def _next_call(self, runs: Sequence[int], left: int) -> tuple[list[int], int]:
         """Which runs are trained, and how many rounds each; the same on all ranks."""
         fitting = mpi.bcast_int(int(SECONDS * self._rounds_per_second))
-        least = 1 if self.splits_envs else self.devices.count
-        count = len(runs) if self._side_by_side else max(fitting // left, least)
+        count = max(fitting // left, self._group)
         chosen = list(runs[:count])
         return chosen, min(max(fitting // len(chosen), 1), left)
 
+    # Between two calls
+
+    def state(self, run: int) -> Any:
+        """The algorithm's state."""
+        stack, index = self._find(run)
+        return stack.state(index)
+
+    def rest(self, run: int, rows: bool = True) -> Carry:
+        """A run's carry without its state and, if not asked for, its buffer's rows."""
+        stack, index = self._find(run)
+        return stack.rest(index, rows)
+
+    def is_finite(self, run: int) -> bool:
+        """Whether all its observations, rewards and parameters so far are."""
+        stack, index = self._find(run)
+        return stack.is_finite(index)
+
     def evaluate(self, run: int, episodes: int, key: jax.Array) -> Row:
         """Greedy episodes of a run's policy."""
-        return jax.device_get(self._evaluate(self.stack.state(run), episodes, key))
+        return jax.device_get(self._evaluate(self.state(run), episodes, key))
 
 
 def _choose(chosen: jax.Array, new: Any, old: Any) -> Any:

@@ -117,11 +117,11 @@ class JaxSetup:
 
     def check_finite(self) -> None:
         """Raises with the name of what is not."""
-        stack, step = self.engine.stack, self.progress.env_steps
-        if stack.is_finite(self.index):
+        engine, step = self.engine, self.progress.env_steps
+        if engine.is_finite(self.index):
             return
-        leaves = arrays.flatten(stack.state(self.index))
-        rows = stack.rest(self.index).buffer.rows
+        leaves = arrays.flatten(engine.state(self.index))
+        rows = engine.rest(self.index).buffer.rows
         leaves |= {f"the {name}": np.asarray(x) for name, x in rows._asdict().items()}
         snapshot.check_finite(leaves, step)
         raise FloatingPointError(
@@ -132,7 +132,7 @@ class JaxSetup:
 
     def saved(self) -> dict[str, Any]:
         """The carry, except the algorithm's state and the rows of a replay buffer."""
-        rest = self.engine.stack.rest(self.index, rows=not self.replay_capacity)
+        rest = self.engine.rest(self.index, rows=not self.replay_capacity)
         return {"carry": arrays.flatten(rest)}
 
     def restore(
@@ -165,7 +165,7 @@ class JaxSetup:
         inserted = self.progress.env_steps // self.engine.program.shards
         first = max(self.progress.saved_rows, inserted - self.replay_capacity)
         places = np.arange(first, inserted) % self.replay_capacity
-        rows = self.engine.stack.rest(self.index).buffer.rows
+        rows = self.engine.rest(self.index).buffer.rows
         if not self.engine.splits_envs:
             rows = jax.tree.map(lambda x: np.asarray(x)[None], rows)
         shards = range(len(rows.reward))
@@ -250,11 +250,14 @@ def _make_engine(run: Run, env: JaxEnv, user: UserCode, runs: int) -> Engine:
 def _devices(run: Run, runs: int) -> Devices:
     """They share the runs if these can be split, or else a run's environments.
 
-    The latter only if asked for, because a run has other random numbers then.
+    By default runs are split over GPUs and the like. CPU devices are used if asked
+    for, because their program rounds differently, and environments are split if asked
+    for, because a run has other random numbers then.
     """
-    if runs > 1 and (not run.devices or runs % run.devices == 0):
-        return Devices(run.devices, runs, "the number of runs")
-    return Devices(run.devices or 1, run.data.num_envs, "num_envs")
+    count = run.devices or int(jax.default_backend() == "cpu")
+    if runs > 1 and (not count or runs % count == 0):
+        return Devices(count, runs, "the number of runs")
+    return Devices(count or 1, run.data.num_envs, "num_envs")
 
 
 def _check_memory(run: Run, spec: EnvSpec, runs: int) -> None:

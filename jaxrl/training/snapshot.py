@@ -14,6 +14,10 @@ from jaxrl.runs.checkpoint import Saved
 from jaxrl.training.progress import Clock
 from jaxrl.training.user_callbacks import Callbacks
 
+# Types of the counters that are not whole numbers.
+NUMBERS: dict[str, tuple[type, ...]] = {"update_pending": (bool,)}
+NUMBERS |= dict.fromkeys(["best_return", "elapsed"], (int, float))
+
 
 def take(
     setup: Any, state: Any, log: EpochLogger, clock: Clock, callbacks: Callbacks
@@ -73,15 +77,23 @@ def restore(setup: Any, saved: Saved) -> Restored:
         raise UserError(f"the checkpoint is not of this run ({reason})") from error
 
 
+def _number(content: dict[str, Any], name: str) -> float:
+    """A counter; a stranger's checkpoint may have anything in its place."""
+    value = content[name]
+    if type(value) not in NUMBERS.get(name, (int,)):
+        raise TypeError(f"{name} is {value!r:.60}")
+    return value
+
+
 def _restore(setup: Any, saved: Saved) -> Restored:
     content, rank = saved.content, setup.share.rank
     own = content["ranks"][rank - 1] if rank else content
     progress = setup.progress
     for name in ("env_steps", "epoch", "epoch_start", "best_return", "update_pending"):
-        setattr(progress, name, content[name])
+        setattr(progress, name, _number(content, name))
     for name in ("stopped_by", "stop_reason"):
         setattr(progress, name, str(content.get(name, "")))
-    progress.elapsed_before_resume = content["elapsed"]
+    progress.elapsed_before_resume = _number(content, "elapsed")
     logger = LoggerState.from_saved(own["logger"])
     state = arrays.unflatten(setup.state_shapes, content["state"])
     # Settings are those of the run, which may be longer now.

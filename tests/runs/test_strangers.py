@@ -417,6 +417,27 @@ def test_a_checkpoint_without_a_state_cannot_be_verified(run, odd, capsys):
     assert "damaged" in refused(["verify", run, "--epochs", "2"], capsys)
 
 
+@pytest.mark.parametrize("name", ["epoch", "elapsed", "best_return", "update_pending"])
+def test_a_checkpoint_with_an_odd_counter_cannot_be_resumed(run, name, capsys):
+    for manifest in run.glob("checkpoints/*/manifest.json"):
+        file = manifest.with_name("rest.json")
+        rest = json.loads(file.read_text())
+        rest["content"][name] = []
+        file.write_text(json.dumps(rest))
+        total = hashlib.sha256(file.read_bytes()).hexdigest()
+        sums = json.loads(manifest.read_text()) | {"rest.json": total}
+        manifest.write_text(json.dumps(sums))
+    assert name in refused(["resume", run, "--steps", "180"], capsys)
+
+
+def test_settings_that_no_compiler_takes_are_refused(run, tmp_path, capsys):
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    changed_config(run, settings=config["settings"] | {"hidden": [4] * 3000})
+    assert "hidden" in refused(["rerun", run], capsys)
+    with in_time(), pytest.raises(UserError, match="too large"):
+        train(tmp_path, "ppo", "CartPole-v1", train_pi_iters=10**12)
+
+
 # --overwrite
 
 

@@ -197,3 +197,36 @@ def test_an_environment_with_wrong_shapes_is_refused(tmp_path):
     with pytest.raises(UserError, match="Wide has observations of shape"):
         jaxrl.train("ppo", Wide(), **small("ppo", out=str(tmp_path)))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("algo", ["ppo", "sac"])
+def test_two_devices_share_a_run_which_resumes_exactly(algo, tmp_path):
+    own = small(algo, devices=2)
+    whole = jaxrl.train(algo, ENVS[algo], out=str(tmp_path / "a"), **own)
+    assert whole.history[-1]["TotalEnvInteracts"] == 4 * own["steps_per_epoch"]
+
+    def stop(state, step):
+        if step >= 2 * own["steps_per_epoch"]:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    cut = jaxrl.train(algo, ENVS[algo], out=str(tmp_path / "b"), on_epoch=stop, **own)
+    assert len(cut.history) == 2
+    assert_same(whole, jaxrl.resume(cut.directory, screen=False))
+    one = jaxrl.train(algo, ENVS[algo], out=str(tmp_path), **own | {"devices": 1})
+    assert rows(one) != rows(whole)  # other random numbers
+
+
+@pytest.mark.parametrize("algo", ["sac", pytest.param("ppo", marks=pytest.mark.mpi)])
+def test_two_processes_train_and_resume_exactly(algo, tmp_path, monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=0")
+    own = small(algo, num_procs=2, epochs=3)
+    whole = jaxrl.train(algo, ENVS[algo], out=str(tmp_path / "a"), **own)
+    assert whole.history[-1]["TotalEnvInteracts"] == 3 * own["steps_per_epoch"]
+    half = jaxrl.train(
+        algo, ENVS[algo], out=str(tmp_path / "b"), stop_return=-1e9, **own
+    )
+    assert len(half.history) < 3
+    resumed = jaxrl.resume(
+        half.directory, steps=3 * own["steps_per_epoch"], screen=False
+    )
+    assert_same(whole, resumed)
