@@ -115,23 +115,33 @@ def run(tasks: list[Task], jobs: int) -> bool:
     return good
 
 
+def returns_of(task: Task, known: dict) -> list[float] | None:
+    """The return of each seed; None if one has no result yet."""
+    pairs = [(task.name, seed) for seed in range(task.seeds)]
+    if any(pair not in known for pair in pairs):
+        return None
+    return [known[pair][1 if task.by_last else 0] for pair in pairs]
+
+
+def reached(task: Task, returns: list[float]) -> float:
+    return statistics.mean(returns) if task.by_last else min(returns)
+
+
 def report(tasks: list[Task]) -> bool:
     """Print the table; whether all tasks with all their seeds reached the target."""
     known, good = finished(), True
     print("| algorithm | environment | steps | target | reached | by seed |")
     print("| --- | --- | --- | --- | --- | --- |")
     for task in tasks:
-        pairs = [(task.name, seed) for seed in range(task.seeds)]
-        if any(pair not in known for pair in pairs):
+        if (returns := returns_of(task, known)) is None:
             continue
-        returns = [known[pair][1 if task.by_last else 0] for pair in pairs]
-        reached = statistics.mean(returns) if task.by_last else min(returns)
-        good &= reached >= task.target
+        result = reached(task, returns)
+        good &= result >= task.target
         how = "mean, last 5 epochs" if task.by_last else "worst seed, best epoch"
-        verdict = "" if reached >= task.target else " (missed)"
+        verdict = "" if result >= task.target else " (missed)"
         seeds = ", ".join(f"{value:.0f}" for value in returns)
         cells = (task.algo, task.env, f"{task.steps:,}", f"{task.target:g}")
-        print(f"| {' | '.join(cells)} | {reached:.0f}{verdict}, {how} | {seeds} |")
+        print(f"| {' | '.join(cells)} | {result:.0f}{verdict}, {how} | {seeds} |")
     return good
 
 
@@ -154,8 +164,8 @@ def main() -> int:
         print(f"no task's name contains {arguments.only!r}; the tasks are\n  {names}")
         return 2
     succeeded = arguments.report or run(tasks, arguments.jobs)
-    reached = report(tasks)
-    return 0 if succeeded and reached else 1
+    all_reached = report(tasks)
+    return 0 if succeeded and all_reached else 1
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
     python benchmarks/verify.py           # fails where a table is not that of the data
     python benchmarks/verify.py --write   # writes tables and figures
 
-A table stands in a Markdown file between `<!-- table: NAME -->` and `<!-- end -->`.
+A table stands in a Markdown file between `<!-- table: NAME -->` and `<!-- end -->`. The
+pages in docs/ name theirs in `{benchmark}` and are made from the data when they are
+built; here it is checked that there are such tables.
 Needs no network and no training, and takes seconds.
 """
 
@@ -23,6 +25,7 @@ import figures
 import fused
 import learn
 import learn_jax
+import overview
 import records
 import speed
 import suite
@@ -32,7 +35,9 @@ TEXTS = sorted(
     [ROOT / "README.md", *ROOT.glob("benchmarks/*.md"), *ROOT.glob("docs/**/*.md")]
 )
 BLOCK = re.compile(r"(<!-- table: ([a-z-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+NAMED = re.compile(r"^```\{benchmark\} (\S+)", re.MULTILINE)
 TABLES: dict[str, Callable[[], list[str]]] = {
+    "algorithms": overview.rows,
     "suite": lambda: suite.rows(suite.cells()),
     "suite-long": lambda: suite.rows(suite.long_cells()),
     "learn": lambda: printed(learn.report, learn.TASKS),
@@ -78,7 +83,15 @@ def differences(file: Path) -> list[str]:
     lines = difflib.unified_diff(
         old.splitlines(), rebuilt(old).splitlines(), "text", "data", lineterm="", n=0
     )
-    return [f"{file.relative_to(ROOT)}: {line}" for line in lines]
+    unknown = [name for name in NAMED.findall(old) if name not in TABLES]
+    found = [*lines, *(f"no table {name!r}" for name in unknown)]
+    return [f"{file.relative_to(ROOT)}: {line}" for line in found]
+
+
+def shown() -> list[str]:
+    """The figures that a text shows."""
+    texts = [file.read_text() for file in TEXTS]
+    return [name for name in FIGURES if any(f"results/{name})" in x for x in texts)]
 
 
 def write() -> None:
@@ -87,9 +100,9 @@ def write() -> None:
         if (new := rebuilt(old)) != old:
             file.write_text(new)
             print(f"wrote {file.relative_to(ROOT)}")
-    for name, draw in FIGURES.items():
+    for name in shown():
         file = figures.FOLDER / name
-        draw(file)
+        FIGURES[name](file)
         if file.stat().st_size > LARGEST:
             raise SystemExit(f"{file} has over {LARGEST:,} bytes")
         print(f"wrote {file.relative_to(ROOT)}")
@@ -104,7 +117,7 @@ def main() -> int:
         write()
         return 0
     found = [line for file in TEXTS for line in differences(file)]
-    absent = [name for name in FIGURES if not (figures.FOLDER / name).exists()]
+    absent = [name for name in shown() if not (figures.FOLDER / name).exists()]
     found += [f"benchmarks/results/{name} is missing" for name in absent]
     print("\n".join(found) or "every table is that of the data")
     return 1 if found else 0

@@ -138,19 +138,25 @@ def test_rooms_import_one_way(path):
     assert own - {room(path)} <= ALLOWED[room(path)]
 
 
-def test_the_readme_lists_every_room_below_those_that_it_imports():
-    text = (ROOT / "README.md").read_text()
-    tree = text.split("```\njaxrl/\n")[1].split("```")[0]
-    listed = [line.split()[0].removesuffix(".py") for line in tree.splitlines()]
-    assert {name.rstrip("/") for name in listed} == ALLOWED.keys() - {"__main__"}
-    folders = [name.rstrip("/") for name in listed if name.endswith("/")]
+def test_the_docs_list_every_room_below_those_that_it_imports():
+    text = (ROOT / "docs" / "explanations" / "run-flow.md").read_text()
+    listed = re.findall(r"^\| \{file\}`jaxrl/([\w.]+)` \|", text, re.M)
+    names = {name.removesuffix(".py") for name in listed}
+    assert names == ALLOWED.keys() - {"__main__"}
+    folders = [name for name in listed if (PACKAGE / name).is_dir()]
     for i, name in enumerate(folders):
         assert not ALLOWED[name] & set(folders[i:]), name
 
 
 def test_every_file_that_the_readme_links_to_exists():
-    links = re.findall(r"\]\(([\w./-]+)\)", (ROOT / "README.md").read_text())
+    text = (ROOT / "README.md").read_text()
+    links = re.findall(r"\]\(([\w./-]+)(?:#[\w-]+)?\)", text)
+    links += re.findall(r'src="([^"]+)"', text)
+    assert len(links) > 30
     assert not {link for link in links if not (ROOT / link).exists()}
+    for page, anchor in re.findall(r"\]\(([\w./-]+)#([\w-]+)\)", text):
+        headings = re.findall(r"^#+ (.*)$", (ROOT / page).read_text(), re.M)
+        assert anchor in {heading.lower().replace(" ", "-") for heading in headings}
 
 
 @each_file

@@ -177,3 +177,14 @@ def test_a_number_that_is_not_in_the_data_is_found(tmp_path, monkeypatch):
     wrong = f"| sac | {int(right[1]) + 1} |"
     text.write_text(text.read_text().replace(right[0], wrong))
     assert verify.differences(text)
+
+
+def test_a_page_that_names_a_missing_table_is_found(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    verify = importlib.import_module("verify")
+    page = tmp_path / "page.md"
+    monkeypatch.setattr(verify, "ROOT", tmp_path)
+    page.write_text("```{benchmark} suite\n```\n")
+    assert not verify.differences(page)
+    page.write_text("```{benchmark} suit\n```\n")
+    assert "suit" in verify.differences(page)[0]

@@ -16,6 +16,7 @@ from jaxrl.cli.main import COMMANDS
 
 ROOT = Path(jaxrl.__file__).parents[1]
 DOCS = ROOT / "docs"
+README = ROOT / "README.md"
 PAGES = sorted(
     page
     for page in DOCS.rglob("*.md")
@@ -48,7 +49,7 @@ def run(*command, where):
 
 
 def by_name(pages):
-    names = [str(page.relative_to(DOCS)) for page in pages]
+    names = [str(page.relative_to(ROOT)) for page in pages]
     return pytest.mark.parametrize("page", pages, ids=names)
 
 
@@ -57,7 +58,7 @@ def test_the_code_of_a_page_runs(page, tmp_path):
     run("-c", "\n".join(blocks(page, "python")), where=tmp_path)
 
 
-@by_name([page for page in PAGES if commands(page)])
+@by_name([README, *(page for page in PAGES if commands(page))])
 def test_every_flag_of_a_pages_commands_exists(page, tmp_path, monkeypatch):
     shutil.copy(ROOT / "jaxrl" / "algos" / "sac.py", tmp_path / "my_sac.py")
     monkeypatch.chdir(tmp_path)

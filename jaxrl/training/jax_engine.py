@@ -57,7 +57,9 @@ class Engine:
             for _ in range(0, size, self._group)
         ]
         begin = functools.partial(fused.begin, program=program, networks=networks)
-        self._begin = jax.jit(begin)
+        # It is called once for a run, so little is spent on its compilation.
+        quick = {"xla_backend_optimization_level": 0} if self.devices.on_host else None
+        self._begin = jax.jit(begin, compiler_options=quick)
         self.shapes: Carry = jax.eval_shape(begin, jax.random.key(0), config=config)
         self._evaluate = jax.jit(
             lambda state, count, key: evaluate(state, program, count, key),
