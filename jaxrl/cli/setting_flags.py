@@ -56,7 +56,7 @@ def train(words: Sequence[str], config: str = "") -> Parser:
     _add(made, "preset", PRESETS, PRESET)
     add("--config", metavar="FILE", help="settings in YAML; flags override it")
     seeds = "seeds of a JAX environment in one program, as in 16, or as in 3,5,8"
-    add("--seeds", metavar="N|LIST", help=seeds)
+    _add(made, "seeds", "N|LIST", seeds)
     add_verbose(made)
     preset = flags.peek(words, "--preset") or presets.AUTO
     preset = presets.resolve(preset, algo, flags.peek(words, "--env"))
@@ -99,7 +99,7 @@ def grid(words: Sequence[str]) -> Parser:
     launcher = "this machine, or Slurm with the file's `slurm:` options [local]"
     made.add_choice("--launcher", ("local", "slurm"), launcher, "local")
     _add(made, "env", "ID", ENV, "+")
-    _add(made, "preset", PRESETS, PRESET, "+")
+    _add(made, "preset", "NAME", f"{PRESETS}: {PRESET}", "+")
     _add_settings(made, algo, several=True)
     return made
 

@@ -14,7 +14,7 @@ from jaxrl.errors import UserError, unknown
 from jaxrl.experiments import values
 from jaxrl.experiments.mistakes import Mistakes
 from jaxrl.processes import mpirun
-from jaxrl.runs import nested, packing, spec
+from jaxrl.runs import nested, spec
 from jaxrl.runs.spec import Run
 from jaxrl.yaml_lines import Place
 
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
         sys.path.insert(0, os.getcwd())
     run = spec.make(algo, str(env), given, str(preset))
     if seeds := flags.peek(arguments, "--seeds"):
-        return _train_seeds(run, packing.seeds(seeds, run.seed))
+        return _train_seeds(run, seeds)
     from jaxrl.runs.directory import run_path
 
     if ranks := mpirun.ranks_to_start(run.num_procs):
@@ -61,12 +61,14 @@ def main(arguments: list[str]) -> int:
     return running.report(train.train(run), run.env, run.networks, run.wandb)
 
 
-def _train_seeds(run: Run, seeds: list[int]) -> int:
+def _train_seeds(run: Run, seeds: str) -> int:
     """Of one run, several seeds in one program."""
+    from jaxrl.runs import packing
+
+    runs = [dataclasses.replace(run, seed=x) for x in packing.seeds(seeds, run.seed)]
     running.cache_compilations()
     from jaxrl.training import packed
 
-    runs = [dataclasses.replace(run, seed=seed) for seed in seeds]
     return running.report_all(packed.train_all(runs), run.env, run.networks)
 
 

@@ -1,4 +1,4 @@
-"""Which runs one compiled program can train together. Free of JAX."""
+"""Which runs one compiled program can train together."""
 
 from collections.abc import Sequence
 from typing import Any
