@@ -14,6 +14,7 @@ from jaxrl.algos import sac, td3
 from jaxrl.envs import jax_adapters, jax_batch
 from jaxrl.envs.jax import Step
 from jaxrl.training import fused
+from jaxrl.training.jax_engine import Engine
 from jaxrl.types import OffPolicy, OnPolicy
 
 Call = tuple[Callable[[int], Any], int]
@@ -129,18 +130,17 @@ def epochs(side: str, given: dict[str, Any]) -> Call:
     if side == "one scan":
         return ppo(side, given)
     program, config = cartpole("gymnax/CartPole-v1", given)
-    begin = jax.jit(lambda key: fused.begin(key, program, config))
-    call = jax.jit(
-        lambda carry, *cut: fused.part(carry, program, *cut), donate_argnums=0
-    )
-    part = call.lower(begin(jax.random.key(0)), program.rounds, True).compile()
+    engine = Engine(program, None, config)
+    engine.compile()
+    engine.ready(600)
 
     def run(number: int) -> Any:
-        carry = begin(jax.random.key(number))
+        engine.start(0, engine.begin(jax.random.key(number), config))
         for _ in range(given["epochs"]):
-            carry, row = part(carry, program.rounds, True)
-            jax.device_get(row)
-        return row
+            left = program.rounds
+            while left:
+                left -= engine.advance([0], left).rounds
+        return jnp.zeros(())
 
     return run, program.data.steps_per_epoch * given["epochs"]
 

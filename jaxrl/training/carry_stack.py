@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxrl.parallel.devices import Devices
 from jaxrl.runs import arrays
-from jaxrl.training.fused import Carry, Row
+from jaxrl.training.fused import Carry
 
 
 class CarryStack:
@@ -70,11 +70,11 @@ class CarryStack:
             mask[slice(None) if device is None else device, number] = True
         return mask
 
-    def rows_of(self, rows: Row, run: int) -> list[Row]:
-        """One for each device that has a part of the run."""
+    def parts_of(self, tree: Any, run: int) -> list[Any]:
+        """Of a tree [devices, runs of a device, ...] those of a run's devices."""
         device, number = self._place(run)
         devices = range(self.devices.count) if device is None else [device]
-        return [jax.tree.map(lambda x, d=d: x[d, number], rows) for d in devices]
+        return [jax.tree.map(lambda x, d=d: x[d, number], tree) for d in devices]
 
     def state(self, run: int) -> Any:
         """The algorithm's."""

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxrl.maths import summary
 from jaxrl.parallel import mpi
 from jaxrl.parallel.devices import Devices, mean_over_devices
 from jaxrl.training import fused
@@ -80,7 +81,7 @@ class Engine:
         """One on each device, or with `splits_envs` one on all."""
         return 1 if self.splits_envs else self.devices.count
 
-    def _find(self, run: int) -> tuple[CarryStack, int]:
+    def find(self, run: int) -> tuple[CarryStack, int]:
         """The stack with a run's carry, and its index there."""
         return self._stacks[run // self._group], run % self._group
 
@@ -162,11 +163,15 @@ class Engine:
 
     def _advance(
         self, carries: Carry, chosen: jax.Array, rounds: Any, last: Any
-    ) -> tuple[Carry, Row]:
-        """The chosen ones of the runs of one device; rows of all its runs."""
+    ) -> tuple[Carry, Any]:
+        """The chosen ones of the runs of one device; packed rows of all its runs."""
         pmean = mean_over_devices() if self.splits_envs else mpi.ordered_pmean()
         program = self.program._replace(pmean=pmean)
-        part = lambda carry: fused.part(carry, program, rounds, last)  # noqa: E731
+
+        def part(carry: Carry) -> tuple[Carry, Any]:
+            after, row = fused.part(carry, program, rounds, last)
+            return after, summary.pack(row)
+
         if len(chosen) == 1:
             after = part(jax.tree.map(lambda x: x[0], carries))
             after = jax.tree.map(lambda x: x[None], after)
@@ -174,7 +179,7 @@ class Engine:
             after = jax.vmap(part)(carries)
         if self._group == 1:  # else some of a group may have ended
             return after
-        return jax.vmap(_choose)(chosen, after, (carries, carries.row))
+        return jax.vmap(_choose)(chosen, after[0], carries), after[1]
 
     def advance(self, runs: Sequence[int], rounds_left: int) -> Call:
         """Calls, of about a second together, for some of the runs.
@@ -191,12 +196,16 @@ class Engine:
         for stack, own in self._grouped(trained):
             indices = [run % self._group for run in own]
             given = (stack.carries, stack.mask(indices), rounds, last)
-            stack.carries, found = self._call(*given)
-            found = jax.device_get(found)  # waits for the result
-            rows |= {run: stack.rows_of(found, run % self._group) for run in own}
+            stack.carries, packed = self._call(*given)
+            packed = jax.device_get(packed)  # waits for the result
+            rows |= {run: self._rows(stack, packed, run) for run in own}
         seconds = time.perf_counter() - start
         self._rounds_per_second = rounds * len(trained) / seconds
         return Call(trained, rounds, [rows[run] for run in trained] if last else None)
+
+    def _rows(self, stack: CarryStack, packed: Any, run: int) -> list[Row]:
+        parts = stack.parts_of(packed, run % self._group)
+        return [summary.unpack(self.shapes.row, part) for part in parts]
 
     def _grouped(self, runs: Sequence[int]) -> list[tuple[CarryStack, list[int]]]:
         """The stacks of the runs, each with its runs."""
@@ -210,26 +219,10 @@ class Engine:
         chosen = list(runs[:count])
         return chosen, min(max(fitting // len(chosen), 1), left)
 
-    # Between two calls
-
-    def state(self, run: int) -> Any:
-        """The algorithm's state."""
-        stack, index = self._find(run)
-        return stack.state(index)
-
-    def rest(self, run: int, rows: bool = True) -> Carry:
-        """A run's carry without its state and, if not asked for, its buffer's rows."""
-        stack, index = self._find(run)
-        return stack.rest(index, rows)
-
-    def is_finite(self, run: int) -> bool:
-        """Whether all its observations, rewards and parameters so far are."""
-        stack, index = self._find(run)
-        return stack.is_finite(index)
-
     def evaluate(self, run: int, episodes: int, key: jax.Array) -> Row:
         """Greedy episodes of a run's policy."""
-        return jax.device_get(self._evaluate(self.state(run), episodes, key))
+        stack, index = self.find(run)
+        return jax.device_get(self._evaluate(stack.state(index), episodes, key))
 
 
 def _choose(chosen: jax.Array, new: Any, old: Any) -> Any:

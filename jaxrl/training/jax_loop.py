@@ -89,8 +89,7 @@ def save_and_stop(training: Training) -> None:
 
 
 def _take_state(training: Training) -> None:
-    setup = training.setup
-    training.state = setup.engine.state(setup.index)
+    training.state = training.setup.state
 
 
 def wait_for_compiler(runs: Runs) -> bool:

@@ -117,22 +117,30 @@ class JaxSetup:
 
     def check_finite(self) -> None:
         """Raises with the name of what is not."""
-        engine, step = self.engine, self.progress.env_steps
-        if engine.is_finite(self.index):
+        stack, index = self.engine.find(self.index)
+        if stack.is_finite(index):
             return
-        leaves = arrays.flatten(engine.state(self.index))
-        rows = engine.rest(self.index).buffer.rows
+        step = self.progress.env_steps
+        leaves = arrays.flatten(stack.state(index))
+        rows = stack.rest(index).buffer.rows
         leaves |= {f"the {name}": np.asarray(x) for name, x in rows._asdict().items()}
         snapshot.check_finite(leaves, step)
         raise FloatingPointError(
             f"a reward or observation is not finite at step {step}"
         )
 
+    @property
+    def state(self) -> Any:
+        """The algorithm's, after the last call."""
+        stack, index = self.engine.find(self.index)
+        return stack.state(index)
+
     # Save
 
     def saved(self) -> dict[str, Any]:
         """The carry, except the algorithm's state and the rows of a replay buffer."""
-        rest = self.engine.rest(self.index, rows=not self.replay_capacity)
+        stack, index = self.engine.find(self.index)
+        rest = stack.rest(index, rows=not self.replay_capacity)
         return {"carry": arrays.flatten(rest)}
 
     def restore(
@@ -165,7 +173,8 @@ class JaxSetup:
         inserted = self.progress.env_steps // self.engine.program.shards
         first = max(self.progress.saved_rows, inserted - self.replay_capacity)
         places = np.arange(first, inserted) % self.replay_capacity
-        rows = self.engine.rest(self.index).buffer.rows
+        stack, index = self.engine.find(self.index)
+        rows = stack.rest(index).buffer.rows
         if not self.engine.splits_envs:
             rows = jax.tree.map(lambda x: np.asarray(x)[None], rows)
         shards = range(len(rows.reward))
