@@ -4,9 +4,10 @@ import os
 import shlex
 from pathlib import Path
 
-from jaxrl import exercises, files
+from jaxrl import exercises
 from jaxrl.algos import user_files
 from jaxrl.cli import check, options
+from jaxrl.cli.new import write_new
 from jaxrl.cli.stdout import say
 from jaxrl.errors import UserError
 from jaxrl.exercises import Exercise
@@ -42,15 +43,7 @@ def _listed() -> list[str]:
 
 def _write(exercise: Exercise, number: str, name: str) -> int:
     path = _python_file(name)
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(exercise.template)
-    except FileExistsError:
-        raise UserError(
-            f"{path} exists and is not overwritten; choose another"
-        ) from None
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {files.reason(error)}") from None
+    write_new(path, exercise.template)
     what = "mend it" if exercise.is_algorithm else "fill it in"
     shown = shlex.quote(str(path))
     say(f"{path}: {what}, then", f"  jaxrl exercise {number} --check {shown}")

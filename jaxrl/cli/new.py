@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
     shown = shlex.quote(str(path) if path.is_absolute() else f"./{path}")
     env = "Hopper-v4" if algo in ("ddpg", "td3", "sac") else "CartPole-v1"
     header = HEADER.format(algo=algo, path=shown, env=env)
-    _write(path, header + source.read_text("utf-8"))
+    write_new(path, header + source.read_text("utf-8"))
     say(
         f"{path}: a copy of {algo}",
         f"  jaxrl check {shown}",
@@ -40,7 +40,8 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _write(path: Path, text: str) -> None:
+def write_new(path: Path, text: str) -> None:
+    """Never replaces a file."""
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)

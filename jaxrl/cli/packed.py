@@ -29,14 +29,13 @@ def main(arguments: list[str]) -> int:
             replacing = str(variant.file) in replaced
             pack.add(variant.path, _prepared(variant, replacing), alone=True)
         members = pack.run()
-    stopped = [x.result.stopped_by for x in members if x.result and x.result.stopped_by]
     for member in members:
         if member.error:
             ended = Status.from_error(member.error)
             status.write(status.outcome_file(member.path), ended)
             stdout.say(f"{member.path} failed: {ended.reason}")
-    if stopped:
-        ranks.exit_after_stop(stopped[0])
+    if stopped := running.stopped_by(members):
+        ranks.exit_after_stop(stopped)
     return 0
 
 

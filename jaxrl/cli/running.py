@@ -17,6 +17,7 @@ from jaxrl.runs.status import Status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from signal import Signals
 
     from jaxrl.training.packed import Member
     from jaxrl.training.session import Result
@@ -102,14 +103,13 @@ def report_all(members: "Sequence[Member]", env: str, networks: str) -> int:
     failed = {member.path: member.error for member in members if member.error}
     for path, error in failed.items():
         stdout.say(f"{path} failed: {status.describe(error)}")
-    stopped = [x.result.stopped_by for x in members if x.result and x.result.stopped_by]
-    if stopped:
-        outcome.record(Status.from_signal(stopped[0]))
+    if stopped := stopped_by(members):
+        outcome.record(Status.from_signal(stopped))
         stdout.say(
-            f"\nstopped by {stopped[0].name} and saved; continue with",
+            f"\nstopped by {stopped.name} and saved; continue with",
             f"  {here}jaxrl resume {' '.join(paths)}",
         )
-        ranks.exit_after_stop(stopped[0])
+        ranks.exit_after_stop(stopped)
     root = shlex.quote(str(members[0].path.parent))
     stdout.say(
         f"\nresults of {len(members)} runs in {root}",
@@ -117,6 +117,12 @@ def report_all(members: "Sequence[Member]", env: str, networks: str) -> int:
         f"  {here}jaxrl eval {paths[0]}        {here}jaxrl video {paths[0]}",
     )
     return status.FAILED if failed else 0
+
+
+def stopped_by(members: "Sequence[Member]") -> "Signals | None":
+    """The signal that stopped runs of one program, if one did."""
+    results = [member.result for member in members if member.result]
+    return next((x.stopped_by for x in results if x.stopped_by), None)
 
 
 def _import_path(name: str) -> str:

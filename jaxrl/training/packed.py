@@ -16,7 +16,7 @@ from jaxrl.logging.columns import RETURNS, Row
 from jaxrl.logging.stats import Stats
 from jaxrl.logging.terminal import Terminal
 from jaxrl.processes.signals import StopRequest
-from jaxrl.runs import contents, directory, packing, status
+from jaxrl.runs import directory, packing, status
 from jaxrl.runs.spec import Run
 from jaxrl.training import jax_loop, session, train
 from jaxrl.training.callbacks import EpochEnd
@@ -69,9 +69,8 @@ def train_all(
     """New runs; refuses bad input before anything is written or removed."""
     check(runs)
     for run in runs:
-        refuse = contents.refuse_foreign if run.overwrite else contents.refuse_run
         if (path := directory.run_path(run)).exists():
-            refuse(path)
+            train.refuse_taken(run, path)
     with Pack(len(runs), screen) as pack:
         for run in runs:
             pack.add(

@@ -40,8 +40,7 @@ def started(
     path = directory.run_path(run)
     with _claimed(path), Attempt(path, None, mpi.rank() == 0) as attempt:
         if mpi.rank() == 0:
-            refuse = contents.refuse_foreign if run.overwrite else contents.refuse_run
-            refuse(path)
+            refuse_taken(run, path)
         user_env.check_video(run)
         setup, notes = init_from.apply(prepare(run, user, shared))
         notes += user_env.notes(run, user.env)
@@ -54,6 +53,12 @@ def started(
             notes += [f"your own files in {path} are now in {kept}"] if kept else []
             notes += directory.notes_on_unused(setup.run)
         yield _start(setup, path, None, user, notes), attempt
+
+
+def refuse_taken(run: Run, path: Path) -> None:
+    """Refuses a directory that the run may not write to; `overwrite` allows a run's."""
+    refuse = contents.refuse_foreign if run.overwrite else contents.refuse_run
+    refuse(path)
 
 
 def _start(
