@@ -21,6 +21,7 @@ from jaxrl.envs.jax_batch import EnvBatch
 from jaxrl.maths import dense, prng, summary
 from jaxrl.maths.replay import DeviceReplay
 from jaxrl.maths.summary import Summary
+from jaxrl.training import returned
 from jaxrl.training.learner import all_finite
 from jaxrl.training.program import Program, make_program
 from jaxrl.types import (
@@ -98,7 +99,7 @@ def begin(
     if program.shards > 1:
         own_keys = [jax.random.fold_in(one, shard) for one in own_keys]
     reset_key, run_key = own_keys
-    state = algo.init(init_key, env.spec, config, networks)
+    state = returned.state(algo.init(init_key, env.spec, config, networks))
     envs = jax_batch.reset(env, data.num_envs, reset_key)
     buffer = _empty_buffer(program, state, envs)
     zero, true = jnp.zeros((), int), jnp.array(True)
@@ -115,7 +116,7 @@ def metric_shapes(carry: Carry, program: Program) -> Metrics:
         batch = carry.buffer.rows
         if isinstance(carry.buffer, DeviceReplay):
             batch = carry.buffer.sample(carry.key, data.batch_size)
-        return program.algo.update(carry.state, batch)[1]
+        return returned.result(program.algo.update(carry.state, batch))[1]
 
     return jax.eval_shape(update, carry)
 
@@ -124,7 +125,7 @@ def _empty_buffer(
     program: Program, state: Any, envs: EnvBatch
 ) -> Rollout | DeviceReplay:
     algo, _, data, *_ = program
-    action = jax.eval_shape(algo.act, state, envs.obs, jax.random.key(0))
+    action = returned.action(algo, state, envs.obs)
     flag = envs.ep_len > 0
     rows = Transition(envs.obs, action, envs.ep_ret, envs.obs, flag, flag)
     if isinstance(data, OffPolicy):

@@ -13,15 +13,25 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl.parallel.devices import Devices, Learn
+from jaxrl.training import returned
 from jaxrl.training.buffers import unpack
 from jaxrl.types import Algorithm, Metrics, Pmean, identity
+
+
+def one_update(algo: Algorithm) -> Learn:
+    """An update on a batch, whose result is checked: a user may have written it."""
+
+    def learn(state: Any, batch: Any, pmean: Pmean) -> tuple[Any, Metrics]:
+        return returned.result(algo.update(state, batch, pmean=pmean))
+
+    return learn
 
 
 def scan_updates(algo: Algorithm, obs_size: int) -> Learn:
     """Updates on replay rows [updates, batch, width], one after another."""
 
     def learn(state: Any, rows: jax.Array, pmean: Pmean) -> tuple[Any, Metrics]:
-        update = functools.partial(algo.update, pmean=pmean)
+        update = functools.partial(one_update(algo), pmean=pmean)
         return jax.lax.scan(update, state, unpack(rows, obs_size))
 
     return learn

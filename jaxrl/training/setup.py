@@ -17,14 +17,15 @@ from jaxrl.maths import user_networks
 from jaxrl.parallel import mpi
 from jaxrl.parallel.devices import Devices, set_up
 from jaxrl.runs.spec import Run
+from jaxrl.training import returned
 from jaxrl.training.acting import Actor
 from jaxrl.training.buffers import HostReplay, Rollout
 from jaxrl.training.jax_setup import JaxSetup, SharedEngine, prepare_jax
-from jaxrl.training.learner import Learner, scan_updates
+from jaxrl.training.learner import Learner, one_update, scan_updates
 from jaxrl.training.progress import Progress
 from jaxrl.training.share import Share, with_counts
 from jaxrl.training.user_code import NONE, UserCode
-from jaxrl.types import EnvSpec, OnPolicy
+from jaxrl.types import EnvSpec, Metrics, OnPolicy
 
 MOST_ENVS = 65_536  # gymnasium's of one process; each takes kilobytes and milliseconds
 
@@ -149,7 +150,6 @@ def prepare(
         if jax_env is None:
             return _prepare(run, user)
         setup = prepare_jax(run, jax_env, user, shared or SharedEngine())
-        _check_state(setup.state_shapes, run)
         _check_metrics(setup.metrics, run)
         return setup
     except ValueError as error:
@@ -178,8 +178,9 @@ def _prepare(run: Run, user: UserCode) -> Setup:
     spec = train_envs.spec
     try:
         init_state = _initializer(run, user, spec, init_seed)
-        state_shapes = jax.eval_shape(init_state)
-        _check_state(state_shapes, run)
+        state_shapes = returned.state(jax.eval_shape(init_state))
+        obs = jax.ShapeDtypeStruct((data.num_envs, spec.obs_size), spec.obs_dtype)
+        returned.action(run.module, state_shapes, obs)
         buffer, learner = _make_learner(run, share, spec, state_shapes, devices)
         _check_metrics(learner.metrics, run)
     except BaseException:
@@ -237,7 +238,7 @@ def _make_learner(
 ) -> tuple[Buffer, Learner]:
     if isinstance(run.data, OnPolicy):
         rollout = Rollout(share.rollout_steps, run.data.num_envs, spec)
-        learner = Learner(run.module.update, state, [rollout.data], 1, devices)
+        learner = Learner(one_update(run.module), state, [rollout.data], 1, devices)
         return rollout, learner
     replay = HostReplay(share.replay_size, spec)
     batch = (share.batch_size, replay.rows.shape[1])
@@ -246,24 +247,8 @@ def _make_learner(
     return replay, Learner(learn, state, rows, 1, devices)
 
 
-def _check_state(state: Any, run: Run) -> None:
-    """Refuses a user's state without the settings, which a resumed run may change."""
-    fields = dataclasses.fields(state) if dataclasses.is_dataclass(state) else ()
-    if "config" not in {field.name for field in fields}:
-        raise ValueError(
-            f"{label(run.algo)}.init must return a dataclass with a field config, as "
-            f"in jaxrl's own algorithms, but returns a {type(state).__name__}"
-        )
-
-
-def _check_metrics(metrics: Any, run: Run) -> None:
+def _check_metrics(metrics: Metrics, run: Run) -> None:
     """Refuses a user's metrics that the log could not hold."""
-    named = isinstance(metrics, dict) and all(isinstance(name, str) for name in metrics)
-    if not named:
-        raise ValueError(
-            f"{label(run.algo)}.update must return a state and a dict of metrics by "
-            "name"
-        )
     if taken := sorted(metrics.keys() & RESERVED):
         raise ValueError(
             f"the metric {taken[0]} of {label(run.algo)}.update has the name of a "

@@ -217,6 +217,8 @@ def test_a_file_that_is_no_algorithm_is_refused(tmp_path, text, words):
         ("def act(state: State, obs", "def act(obs", "act"),
         ("pmean: Pmean = identity\n", "mean: Pmean = identity\n", "pmean"),
         ("    return state, info", "    return state, info | {'EpRet': 1.0}", "EpRet"),
+        ("    return state, info", "    return state", "metrics.* State"),
+        ("    return state, info", "    return state, list(info)", "metrics"),
     ],
 )
 def test_wrong_forms_of_the_six_names_are_refused(tmp_path, old, new, words):
@@ -225,6 +227,25 @@ def test_wrong_forms_of_the_six_names_are_refused(tmp_path, old, new, words):
     with pytest.raises(UserError, match=words):
         train(tmp_path / "runs", str(path), ENV, **small("sac"))
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "phys2d/CartPole-v1"])
+@pytest.mark.parametrize(
+    ("name", "words"), [("update", "metrics"), ("act", "act"), ("init", "config")]
+)
+def test_a_function_that_returns_nothing_is_refused(tmp_path, env, name, words):
+    path = copy(tmp_path, "ppo")
+    parameters = {
+        "update": "state, batch, pmean=identity",
+        "act": "state, obs, key=None",
+        "init": "key, spec, config=Config(), networks=None",
+    }
+    with path.open("a") as file:
+        file.write(f"\n\ndef {name}({parameters[name]}): ...\n")
+    out = tmp_path / "runs"
+    with pytest.raises(UserError, match=words):
+        jaxrl.train(path, env, out=str(out), screen=False, **small("ppo"))
+    assert not out.exists()
 
 
 def test_a_missing_file_and_other_kinds_of_values_are_refused(tmp_path):
