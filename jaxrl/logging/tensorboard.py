@@ -120,5 +120,7 @@ def _as_hparam(value: Any) -> Any:
     """Whatever TensorBoard cannot show as a number, as text."""
     if isinstance(value, bool | str) or value is None:
         return value
-    number = isinstance(value, int | float) and math.isfinite(value)
-    return value if number else str(value)
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        if math.isfinite(number := float(value)):
+            return number
+    return str(value)

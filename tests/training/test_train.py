@@ -119,6 +119,14 @@ def test_a_full_disk_stops_the_run_and_leaves_no_half_event(tmp_path):
     assert [event.step for event in events(tmp_path)] == [0, 1, 3]
 
 
+@pytest.mark.parametrize("value", [10**30, 10**400, [1], None, {"a": 1}], ids=range(5))
+def test_tensorboard_describes_a_run_with_odd_settings(tmp_path, value):
+    board = TensorBoard(tmp_path / "tb", 0)
+    board.describe({"setting": value}, ["EpRet"])
+    board.close()
+    assert len(list(events(tmp_path))) == 3
+
+
 def test_tensorboard_shows_curves_and_settings_as_one_run(tmp_path):
     from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData
 
