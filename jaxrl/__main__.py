@@ -36,7 +36,22 @@ def start() -> int:
     _code = main()
     for one in usual:  # what the command did is done and said
         signal.signal(one, _leave)
-    return _code
+    return end(_code)
+
+
+def end(code: int) -> int:
+    """Returns the code, or ends the process if a signal has stopped the command.
+
+    The exception may have interrupted JAX, which can then crash while Python clears up.
+    """
+    from jaxrl.processes import ranks
+
+    if code > 128 and ranks.size() == 1:  # MPI must be closed at Python's exit
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+    return code
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

@@ -5,9 +5,12 @@ random, and the time limit is counted by the trainer, which bootstraps from it.
 """
 
 import functools
-import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
 import math
 import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -194,7 +197,8 @@ def phys2d(name: str, env_kwargs: Mapping[str, Any]) -> JaxEnv:
 
 def gymnax(name: str, env_kwargs: Mapping[str, Any]) -> JaxEnv:
     """One of gymnax's."""
-    package = _package("gymnax", "gymnax")
+    # Imported by gymnax for the picture of one game; it takes a second.
+    package = _package("gymnax", "gymnax", unused="seaborn")
     _check_known("gymnax", name, package.registered_envs)
     # Its MinAtar games make JAX warn at each compilation.
     warnings.filterwarnings("ignore", "scatter inputs have incompatible types")
@@ -209,6 +213,8 @@ def gymnax(name: str, env_kwargs: Mapping[str, Any]) -> JaxEnv:
 def brax(name: str, env_kwargs: Mapping[str, Any]) -> JaxEnv:
     """One of brax's."""
     envs = _package("brax.envs", "brax")
+    # It reads fields of MuJoCo's that newer releases have moved.
+    warnings.filterwarnings("ignore", "Accessing .* directly from .* is deprecated")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it says that it is not maintained
@@ -240,7 +246,9 @@ FAMILIES: dict[str, Callable[[str, Mapping[str, Any]], JaxEnv]] = {
 }
 
 
-def _package(module: str, extra: str) -> Any:
+def _package(module: str, extra: str, unused: str = "") -> Any:
+    finder = _LoadAtFirstUse(unused)
+    sys.meta_path.insert(0, finder)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of packages that they use
@@ -250,6 +258,23 @@ def _package(module: str, extra: str) -> Any:
             f"{extra}/... needs the extra {extra!r} (pip install 'jaxrl[{extra}]'): "
             f"{error}"
         ) from None
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _LoadAtFirstUse(importlib.abc.MetaPathFinder):
+    """Makes `import name` cheap: the module is loaded when something in it is used."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if name != self.name:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec and spec.loader:
+            spec.loader = importlib.util.LazyLoader(spec.loader)
+        return spec
 
 
 def _check_known(family: str, name: str, known: Iterable[str]) -> None:

@@ -143,3 +143,14 @@ def test_one_that_is_ignored_stays_ignored():
     with interrupt.as_exception(), interrupt.as_exit():
         os.kill(os.getpid(), signal.SIGINT)
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+@pytest.mark.parametrize(("code", "clears_up"), [(0, True), (1, True), (143, False)])
+def test_after_a_signal_python_does_not_clear_up_what_jax_left(code, clears_up):
+    script = (
+        "import atexit, sys; from jaxrl.__main__ import end; print('said');"
+        f"atexit.register(print, 'cleared up'); sys.exit(end({code}))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    assert done.returncode == code
+    assert done.stdout.split(b"\n")[:2] == [b"said", b"cleared up" * clears_up]

@@ -61,6 +61,7 @@ def run(words: list[str], cwd: Path, printed: Path, limits: Limits) -> Outcome:
 
 def _become(words: list[str], cwd: Path, printed: Path, limits: Limits) -> None:
     """In the fork: runs the command and ends as a separate process would."""
+    from jaxrl import __main__
     from jaxrl.cli import main
 
     os.setsid()
@@ -70,7 +71,7 @@ def _become(words: list[str], cwd: Path, printed: Path, limits: Limits) -> None:
     tempfile.tempdir = None
     os.chdir(cwd)
     _redirect(printed, limits.output)
-    raise SystemExit(main.main(words))
+    raise SystemExit(__main__.end(main.main(words)))
 
 
 def _redirect(printed: Path, output: str) -> None:
