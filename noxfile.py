@@ -1,4 +1,4 @@
-"""The project's checks: `nox` runs the first five sessions, `nox -l` lists all."""
+"""The project's checks: `nox` runs the first seven sessions, `nox -l` lists all."""
 
 import os
 import shutil
@@ -12,7 +12,9 @@ CONSTRAINTS = ".ci/constraints.txt"
 NEWER_PYTHONS = ("3.13", "3.12")  # in order of preference
 NEWEST_TESTS = ("contracts", "parallel", "resume", "train")
 
-nox.options.sessions = ["lint", "types", "docs", "tests", "newest"]
+nox.options.sessions = [
+    *("lint", "types", "docs", "tests", "notebooks", "slurm", "newest")
+]
 nox.options.stop_on_first_error = True
 
 
@@ -54,6 +56,28 @@ def tests(session: nox.Session) -> None:
     """
     install(session, "-e", ".[test]")
     session.run("pytest", "--numprocesses", "auto", *session.posargs)
+
+
+@nox.session
+def notebooks(session: nox.Session) -> None:
+    """Run the notebooks with a small budget, the examples and the code of all pages.
+
+    `nox -s notebooks -- --store` runs the notebooks with their full budget and stores
+    the outputs.
+    """
+    install(session, "-e", ".[test]")
+    if "--store" in session.posargs:
+        files = sorted(map(str, Path("examples").glob("*.ipynb")))
+        session.run("python", "tests/notebooks.py", *files)
+    else:
+        session.run("pytest", "--numprocesses", "auto", "-m", "examples")
+
+
+@nox.session
+def slurm(session: nox.Session) -> None:
+    """Run grids on Slurm, whose daemons are started; skipped if there are none."""
+    install(session, "-e", ".[test]")
+    session.run("pytest", "-m", "slurm", *session.posargs)
 
 
 @nox.session(venv_backend="none")
@@ -157,20 +181,6 @@ def learn_jax(session: nox.Session) -> None:
     """The same in JAX environments, with the time it takes; half an hour."""
     install(session, "-e", ".[gymnax,brax,playground]")
     session.run("python", "benchmarks/learn_jax.py", *session.posargs)
-
-
-@nox.session
-def notebooks(session: nox.Session) -> None:
-    """Run the notebooks in examples/ with a small budget.
-
-    `nox -s notebooks -- --store` runs them with their full one and stores the outputs.
-    """
-    install(session, "-e", ".[test]")
-    if "--store" in session.posargs:
-        files = sorted(map(str, Path("examples").glob("*.ipynb")))
-        session.run("python", "tests/notebooks.py", *files)
-    else:
-        session.run("pytest", str(test_file("notebooks")), *session.posargs)
 
 
 @nox.session

@@ -14,6 +14,8 @@ import jaxrl
 from jaxrl.cli import habits, options
 from jaxrl.cli.main import COMMANDS
 
+pytestmark = pytest.mark.examples
+
 ROOT = Path(jaxrl.__file__).parents[1]
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"

@@ -9,6 +9,7 @@ import pytest
 
 import jaxrl
 
+pytestmark = pytest.mark.examples
 ROOT = Path(jaxrl.__file__).parents[1]
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
 

@@ -10,6 +10,8 @@ nbclient = pytest.importorskip("nbclient")
 pytest.importorskip("ipykernel")
 from notebooks import NOTEBOOKS, executed  # noqa: E402
 
+pytestmark = pytest.mark.examples
+
 each = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem[:2])
 
 

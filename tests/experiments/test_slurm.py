@@ -74,6 +74,7 @@ def array_of(tmp_path, name):
     return script.name.partition("_")[0]
 
 
+@pytest.mark.slurm
 def test_an_array_lists_its_failure_and_a_rerun_retries_only_that(slurm, tmp_path):
     words = words_of(tmp_path, "g", **{"env_kwargs:fault[f]": "[none, reward, later]"})
     code, printed = finished_command([*words, "--retries", "1"])
@@ -96,6 +97,7 @@ def test_an_array_lists_its_failure_and_a_rerun_retries_only_that(slurm, tmp_pat
     assert not list(tmp_path.rglob("*.pkl"))
 
 
+@pytest.mark.slurm
 def test_more_runs_than_an_array_may_hold_are_several_arrays_in_turn(slurm, tmp_path):
     words = words_of(tmp_path, "g", seed="[0, 1, 2, 3, 4]")
     code, printed = finished_command([*words, "--jobs", "2"])
@@ -113,6 +115,7 @@ TAKEN_AWAY = ["scontrol", "requeue"]
 TIME_IS_UP = ["scancel", "--batch", "--signal=USR1"]
 
 
+@pytest.mark.slurm
 @pytest.mark.parametrize("how", [TAKEN_AWAY, TIME_IS_UP], ids=["preempted", "time-up"])
 def test_a_preempted_run_is_requeued_and_ends_as_if_undisturbed(slurm, tmp_path, how):
     undisturbed = tiny("a", epochs=300).run(**QUIET).finished[0]
@@ -135,6 +138,7 @@ def test_a_preempted_run_is_requeued_and_ends_as_if_undisturbed(slurm, tmp_path,
         np.testing.assert_array_equal(one[name], two[name])
 
 
+@pytest.mark.slurm
 def test_ctrl_c_leaves_the_jobs_and_a_rerun_finds_them(slurm, tmp_path):
     words = words_of(tmp_path, "g", seed="[0, 1, 2]", epochs=100_000)
     path = tmp_path / "runs/g/g/g_s0"
@@ -170,6 +174,7 @@ def test_ctrl_c_leaves_the_jobs_and_a_rerun_finds_them(slurm, tmp_path):
     assert reading.saved_checkpoints(path)
 
 
+@pytest.mark.slurm
 def test_what_slurm_refuses_is_an_error_of_one_line(slurm, tmp_path, capsys):
     words = words_of(tmp_path, "g")
     text = (tmp_path / "g.yaml").read_text().replace("main", "absent")
@@ -181,6 +186,7 @@ def test_what_slurm_refuses_is_an_error_of_one_line(slurm, tmp_path, capsys):
     assert printed_error.count("\n") == 1
 
 
+@pytest.mark.slurm
 def test_a_run_of_several_processes_asks_for_as_many_tasks(slurm, tmp_path):
     (several,) = tiny("g").add("num_procs", 2).runs()
     folder = tmp_path / "runs/g/slurm"
@@ -191,6 +197,7 @@ def test_a_run_of_several_processes_asks_for_as_many_tasks(slurm, tmp_path):
     assert (task.state, task.live) == ("PENDING", True)
 
 
+@pytest.mark.slurm
 def test_a_run_of_several_processes_runs_under_srun(slurm, tmp_path, monkeypatch):
     monkeypatch.setenv("SLURM_MPI_TYPE", "pmix")  # which Open MPI uses
     tried = subprocess.run(["srun", "--ntasks=1", "true"], capture_output=True)
