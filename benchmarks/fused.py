@@ -100,7 +100,7 @@ CASES = [
         for backend in ("spring", "generalized")
         for sides in [("resets", "none")]
     ),
-    Case("epochs, PPO CartPole", "epochs", {"epochs": 32}, ("epochs", "one scan")),
+    Case("epochs, PPO CartPole", "epochs", {"epochs": 250}, ("epochs", "one scan")),
     *(
         compiling(env)
         for env in (

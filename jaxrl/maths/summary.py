@@ -1,6 +1,6 @@
 """Statistics of samples inside a compiled program."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -8,7 +8,10 @@ import jax.numpy as jnp
 
 
 class Summary(NamedTuple):
-    """A sample by its size, mean, sum of squares about the mean, least and greatest."""
+    """A sample by its size, mean, sum of squares about the mean, least and greatest.
+
+    Several samples have arrays of one axis.
+    """
 
     n: jax.Array
     mean: jax.Array
@@ -17,10 +20,10 @@ class Summary(NamedTuple):
     max: jax.Array
 
     @classmethod
-    def empty(cls) -> "Summary":
-        """Of no numbers."""
-        zero = jnp.zeros(())
-        return cls(jnp.zeros((), int), zero, zero, zero + jnp.inf, zero - jnp.inf)
+    def empty(cls, samples: int) -> "Summary":
+        """Of samples without a number."""
+        zero = jnp.zeros(samples)
+        return cls(zero.astype(int), zero, zero, zero + jnp.inf, zero - jnp.inf)
 
 
 def summarize(values: Any, mask: jax.Array | None = None) -> Summary:
@@ -45,13 +48,18 @@ def merge(a: Summary, b: Summary) -> Summary:
     return Summary(n, mean, m2, jnp.minimum(a.min, b.min), jnp.maximum(a.max, b.max))
 
 
-def pack(row: Mapping[str, Summary]) -> tuple[jax.Array, jax.Array]:
-    """Summaries as two arrays, which are fetched faster than many."""
-    n, *others = (jnp.stack(x) for x in zip(*row.values(), strict=True))
-    return n, jnp.stack(others, axis=-1)
+def stack(samples: Iterable[Summary]) -> Summary:
+    """One for all samples."""
+    return jax.tree.map(lambda *parts: jnp.stack(parts), *samples)
+
+
+def pack(parts: Iterable[Summary]) -> tuple[jax.Array, jax.Array]:
+    """The samples of all parts as two arrays, which are fetched faster than many."""
+    n, *others = jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
+    return n, jnp.stack(others)
 
 
 def unpack(names: Iterable[str], packed: tuple[Any, Any]) -> dict[str, Summary]:
-    """What `pack` was given, by the same names in the same order."""
+    """What `pack` was given, by the names of the samples."""
     n, others = packed
-    return {name: Summary(n[i], *others[i]) for i, name in enumerate(names)}
+    return {name: Summary(n[i], *others[:, i]) for i, name in enumerate(names)}

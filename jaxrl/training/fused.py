@@ -9,7 +9,6 @@ makes is an argument of the program, so it changes no bit.
 
 import dataclasses
 import math
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -35,7 +34,14 @@ from jaxrl.types import (
 MAX_COUNT = 2**30  # the step counter stops here, so that it cannot overflow
 
 Row = dict[str, Summary]
-"""Statistics of an epoch so far, by name."""
+"""Statistics of an epoch, by name."""
+
+
+class Statistics(NamedTuple):
+    """Those of an epoch so far, in few arrays: a call takes time for each of them."""
+
+    episodes: Summary  # [2]: returns, lengths
+    metrics: Summary  # [names in alphabetic order]
 
 
 class Rollout(NamedTuple):
@@ -53,7 +59,7 @@ class Carry(NamedTuple):
     buffer: Any  # Rollout or DeviceReplay
     env_steps: jax.Array
     key: jax.Array
-    row: Row
+    statistics: Statistics
     finite: jax.Array
     """Whether all observations, rewards and parameters so far are."""
     part: jax.Array
@@ -103,9 +109,15 @@ def begin(
     envs = jax_batch.reset(env, data.num_envs, reset_key)
     buffer = _empty_buffer(program, state, envs)
     zero, true = jnp.zeros((), int), jnp.array(True)
-    carry = Carry(state, envs, buffer, zero, run_key, {}, true, zero)
-    names = ["EpRet", "EpLen", *metric_shapes(carry, program)]
-    return carry._replace(row=_empty_row(names))
+    nothing = Statistics(Summary.empty(2), Summary.empty(0))
+    carry = Carry(state, envs, buffer, zero, run_key, nothing, true, zero)
+    metrics = Summary.empty(len(metric_shapes(carry, program)))
+    return carry._replace(statistics=nothing._replace(metrics=metrics))
+
+
+def names(carry: Carry, program: Program) -> list[str]:
+    """Of the statistics, in their order."""
+    return ["EpRet", "EpLen", *sorted(metric_shapes(carry, program))]
 
 
 def metric_shapes(carry: Carry, program: Program) -> Metrics:
@@ -138,26 +150,26 @@ def _empty_buffer(
 
 def epoch(carry: Carry, program: Program) -> tuple[Carry, Row]:
     """A whole epoch and its row."""
-    return part(carry, program, program.rounds, True)
+    carry, packed = part(carry, program, program.rounds, True)
+    return carry, summary.unpack(names(carry, program), packed)
 
 
 def part(
     carry: Carry, program: Program, rounds: jax.Array | int, last: jax.Array | bool
-) -> tuple[Carry, Row]:
-    """Some `rounds` of an epoch, the `last` ones of which end it; its row so far."""
+) -> tuple[Carry, tuple[jax.Array, jax.Array]]:
+    """Some `rounds` of an epoch, the `last` ones of which end it.
+
+    Also returns its statistics so far, packed.
+    """
     carry = advance(carry, program, rounds)
     if isinstance(carry.buffer, Rollout):
         update = lambda carry: _update_on_policy(carry, program)  # noqa: E731
         carry = jax.lax.cond(last, update, lambda carry: carry, carry)
     carry = carry._replace(finite=carry.finite & all_finite(carry.state))
-    fresh = jax.tree.map(
-        lambda new, old: jnp.where(last, new, old), _empty_row(carry.row), carry.row
-    )
-    return carry._replace(row=fresh), carry.row
-
-
-def _empty_row(names: Iterable[str]) -> Row:
-    return {name: Summary.empty() for name in names}
+    so_far = carry.statistics
+    nothing = Statistics(*(Summary.empty(len(part.n)) for part in so_far))
+    fresh = jax.tree.map(lambda new, old: jnp.where(last, new, old), nothing, so_far)
+    return carry._replace(statistics=fresh), summary.pack(so_far)
 
 
 def advance(carry: Carry, program: Program, rounds: jax.Array | int) -> Carry:
@@ -180,9 +192,9 @@ def _collect_step(carry: Carry, program: Program) -> Carry:
 def _update_on_policy(carry: Carry, program: Program) -> Carry:
     rows = carry.buffer.rows
     state, metrics = _update(carry.state, rows, program)
-    row = _add(carry.row, {k: summary.summarize(x) for k, x in metrics.items()})
+    statistics = _with_metrics(carry.statistics, metrics)
     buffer = Rollout(rows, jnp.zeros((), int))
-    return carry._replace(state=state, buffer=buffer, row=row)
+    return carry._replace(state=state, buffer=buffer, statistics=statistics)
 
 
 def _split(carry: Carry) -> tuple[Carry, jax.Array, jax.Array]:
@@ -233,15 +245,14 @@ def _update_off_policy(
 ) -> Carry:
     data: Any = program.data
 
-    def update(i: jax.Array, learned: tuple[Any, Row]) -> tuple[Any, Row]:
-        state, row = learned
+    def update(i: jax.Array, learned: tuple[Any, Statistics]) -> tuple[Any, Statistics]:
+        state, statistics = learned
         batch = carry.buffer.sample(jax.random.fold_in(key, i), data.batch_size)
         state, metrics = _update(state, batch, program)
-        more = {name: summary.summarize(x) for name, x in metrics.items()}
-        return state, _add(row, more)
+        return state, _with_metrics(statistics, metrics)
 
-    learned = jax.lax.fori_loop(0, count, update, (carry.state, carry.row))
-    return carry._replace(state=learned[0], row=learned[1])
+    learned = jax.lax.fori_loop(0, count, update, (carry.state, carry.statistics))
+    return carry._replace(state=learned[0], statistics=learned[1])
 
 
 def _step(
@@ -250,18 +261,25 @@ def _step(
     """Steps every environment; episodes that end are in the row."""
     obs, before = carry.envs.obs, carry.envs
     envs, after = jax_batch.step(before, program.env, action, program.limit, key)
-    ended = {"EpRet": after.ep_ret, "EpLen": after.ep_len}
-    row = _add(
-        carry.row, {k: summary.summarize(x, after.done) for k, x in ended.items()}
+    returns, lengths = (
+        summary.summarize(x, after.done) for x in (after.ep_ret, after.ep_len)
     )
+    ended = summary.stack([returns, lengths])
+    episodes = summary.merge(carry.statistics.episodes, ended)
     finite = jnp.isfinite(after.reward).all() & jnp.isfinite(after.next_obs).all()
     more = len(obs) * program.shards
     env_steps = jnp.minimum(carry.env_steps + more, MAX_COUNT)
     carry = carry._replace(
-        envs=envs, env_steps=env_steps, row=row, finite=carry.finite & finite
+        envs=envs,
+        env_steps=env_steps,
+        statistics=carry.statistics._replace(episodes=episodes),
+        finite=carry.finite & finite,
     )
     return carry, Transition(obs, action, *after[:4])
 
 
-def _add(row: Row, more: Row) -> Row:
-    return row | {name: summary.merge(row[name], x) for name, x in more.items()}
+def _with_metrics(statistics: Statistics, metrics: Metrics) -> Statistics:
+    if not metrics:  # of a user's algorithm
+        return statistics
+    more = summary.stack(summary.summarize(metrics[name]) for name in sorted(metrics))
+    return statistics._replace(metrics=summary.merge(statistics.metrics, more))

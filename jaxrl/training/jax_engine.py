@@ -62,6 +62,7 @@ class Engine:
         quick = {"xla_backend_optimization_level": 0} if self.devices.on_host else None
         self._begin = jax.jit(begin, compiler_options=quick)
         self.shapes: Carry = jax.eval_shape(begin, jax.random.key(0), config=config)
+        self._names = fused.names(self.shapes, program)
         self._evaluate = jax.jit(
             lambda state, count, key: evaluate(state, program, count, key),
             static_argnums=1,
@@ -169,8 +170,7 @@ class Engine:
         program = self.program._replace(pmean=pmean)
 
         def part(carry: Carry) -> tuple[Carry, Any]:
-            after, row = fused.part(carry, program, rounds, last)
-            return after, summary.pack(row)
+            return fused.part(carry, program, rounds, last)
 
         if len(chosen) == 1:
             after = part(jax.tree.map(lambda x: x[0], carries))
@@ -205,7 +205,7 @@ class Engine:
 
     def _rows(self, stack: CarryStack, packed: Any, run: int) -> list[Row]:
         parts = stack.parts_of(packed, run % self._group)
-        return [summary.unpack(self.shapes.row, part) for part in parts]
+        return [summary.unpack(self._names, part) for part in parts]
 
     def _grouped(self, runs: Sequence[int]) -> list[tuple[CarryStack, list[int]]]:
         """The stacks of the runs, each with its runs."""

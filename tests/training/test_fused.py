@@ -81,18 +81,18 @@ def roll(env, steps, max_ep_len, count=2):
     program = fused.make_program(vpg, env, data)
     carry = fused.begin(jax.random.key(0), program, small_config(vpg))
     carry = jax.jit(lambda carry: fused.advance(carry, program, steps))(carry)
-    return carry.buffer.rows, carry.row
+    return carry.buffer.rows, carry.statistics.episodes
 
 
 def test_a_time_limit_truncates_without_leaking_the_next_episode():
-    rollout, row = roll(WALK, steps=7, max_ep_len=3)
+    rollout, episodes = roll(WALK, steps=7, max_ep_len=3)
     np.testing.assert_array_equal(rollout.obs[:, 0, 0], [0, 1, 2, 0, 1, 2, 0])
     np.testing.assert_array_equal(rollout.next_obs[:, 0, 0], [1, 2, 3, 1, 2, 3, 1])
     np.testing.assert_array_equal(rollout.truncated[:, 0], [0, 0, 1, 0, 0, 1, 0])
     assert not rollout.terminated.any()
     # two environments, two finished episodes each, of 3 steps and return 3
-    for name in ("EpRet", "EpLen"):
-        assert [float(x) for x in row[name]] == [4, 3, 0, 3, 3]
+    for values, expected in zip(episodes, [4, 3, 0, 3, 3], strict=True):
+        assert values.tolist() == [expected, expected]
 
 
 def test_an_episode_that_terminates_at_the_time_limit_is_not_truncated():
