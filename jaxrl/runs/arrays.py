@@ -16,6 +16,7 @@ import numpy as np
 from jaxrl import files
 
 MAX_BYTES = 8 * files.MODEL  # of a state that is read: parameters and their statistics
+SHOWN = 5  # names of differing leaves in a message
 
 
 class Mismatch(Exception):
@@ -42,8 +43,10 @@ def unflatten(like: Any, leaves: Mapping[str, np.ndarray]) -> Any:
     flat, structure = jax.tree_util.tree_flatten_with_path(like)
     names = [jax.tree_util.keystr(path) for path, _ in flat]
     if set(names) != set(leaves):
-        differing = ", ".join(sorted(set(names) ^ set(leaves)))
-        raise Mismatch(f"the state has other parts than this run's: {differing}")
+        differing = sorted(set(names) ^ set(leaves))
+        more = len(differing) - SHOWN
+        listed = ", ".join(differing[:SHOWN]) + (f" and {more} more" * (more > 0))
+        raise Mismatch(f"the state has other parts than this run's: {listed}")
     filled = [
         _like(leaf, leaves[name]) for name, (_, leaf) in zip(names, flat, strict=True)
     ]

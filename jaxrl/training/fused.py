@@ -9,6 +9,7 @@ makes is an argument of the program, so it changes no bit.
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -115,9 +116,9 @@ def begin(
     return carry._replace(statistics=nothing._replace(metrics=metrics))
 
 
-def names(carry: Carry, program: Program) -> list[str]:
+def names(metrics: Iterable[str]) -> list[str]:
     """Of the statistics, in their order."""
-    return ["EpRet", "EpLen", *sorted(metric_shapes(carry, program))]
+    return ["EpRet", "EpLen", *sorted(metrics)]
 
 
 def metric_shapes(carry: Carry, program: Program) -> Metrics:
@@ -151,7 +152,7 @@ def _empty_buffer(
 def epoch(carry: Carry, program: Program) -> tuple[Carry, Row]:
     """A whole epoch and its row."""
     carry, packed = part(carry, program, program.rounds, True)
-    return carry, summary.unpack(names(carry, program), packed)
+    return carry, summary.unpack(names(metric_shapes(carry, program)), packed)
 
 
 def part(

@@ -61,8 +61,12 @@ class Engine:
         # It is called once for a run, so little is spent on its compilation.
         quick = {"xla_backend_optimization_level": 0} if self.devices.on_host else None
         self._begin = jax.jit(begin, compiler_options=quick)
-        self.shapes: Carry = jax.eval_shape(begin, jax.random.key(0), config=config)
-        self._names = fused.names(self.shapes, program)
+        # With the arguments of `begin`, so that JAX traces it once for both.
+        self.shapes: Carry = self._begin.eval_shape(
+            jax.random.key(0), config=config, shard=0
+        )
+        self.metrics = fused.metric_shapes(self.shapes, program)
+        self._names = fused.names(self.metrics)
         self._evaluate = jax.jit(
             lambda state, count, key: evaluate(state, program, count, key),
             static_argnums=1,

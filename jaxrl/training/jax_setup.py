@@ -63,7 +63,7 @@ class JaxSetup:
     @property
     def metrics(self) -> Metrics:
         """The shapes of those of one update."""
-        return fused.metric_shapes(self.engine.shapes, self.engine.program)
+        return self.engine.metrics
 
     # Start
 

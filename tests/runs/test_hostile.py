@@ -370,3 +370,10 @@ def test_a_run_that_is_a_link_to_itself_hides_no_other(finished, tmp_path, capsy
     (tmp_path / "loop_s0.json").write_text('{"state": "failed"}')
     assert main(["ls", str(tmp_path)]) == 0
     assert "good_s0" in capsys.readouterr().out
+
+
+def test_the_message_of_another_state_names_few_of_many_parts():
+    leaves = {f"['{i}']": np.zeros(1) for i in range(30)}
+    with pytest.raises(arrays.Mismatch, match="and 26 more") as refused:
+        arrays.unflatten({"a": 1.0}, leaves)
+    assert len(str(refused.value)) < 200
