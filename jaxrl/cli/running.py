@@ -1,5 +1,6 @@
 """What `train`, `resume` and `rerun` share."""
 
+import collections
 import os
 import shlex
 from pathlib import Path
@@ -110,6 +111,10 @@ def report_all(members: "Sequence[Member]", env: str, networks: str) -> int:
             f"  {here}jaxrl resume {' '.join(paths)}",
         )
         ranks.exit_after_stop(stopped)
+    reasons = [member.result.reason for member in members if member.result]
+    ended = collections.Counter(x.partition(":")[0] for x in reasons if x)
+    for reason, count in ended.items():
+        stdout.say(f"note: {count} of {len(members)} runs {reason}")
     root = shlex.quote(str(members[0].path.parent))
     stdout.say(
         f"\nresults of {len(members)} runs in {root}",

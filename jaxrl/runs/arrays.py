@@ -127,7 +127,7 @@ def load(path: Path, rest: Mapping[str, Any]) -> Any:
 def _read_vectors(path: Path, names: Iterable[str]) -> dict[str, np.ndarray]:
     import tensorstore
 
-    base = {"driver": "file", "path": f"{path}/"}
+    base = {"driver": "file", "path": f"{path.resolve()}/"}  # it refuses a `..`
     opened = {}
     for name in sorted(names):
         spec = {

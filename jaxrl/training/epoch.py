@@ -32,6 +32,11 @@ class Training:
     after_epoch: Sequence[Callback] = ()
     clock: Clock = dataclasses.field(default_factory=Clock)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether its last step is made, or a callback has ended it."""
+        return self.setup.progress.is_complete(self.setup.run.total_steps)
+
     def context(self, row: Row | None = None) -> Context:
         """What callbacks are given; the last row, if there is no newer one."""
         setup, signal = self.setup, self.stop.signal
@@ -121,7 +126,7 @@ def save_model(training: Training, row: Row) -> None:
     run, progress = training.setup.run, training.setup.progress
     score = next(row[name] for name in RETURNS if name in row)
     better = score is not None and score > progress.best_return
-    last = progress.is_complete(run.total_steps)
+    last = training.is_complete
     kept = run.keeps_model(progress.epoch)
     if not (better or last or kept) and progress.epoch % run.data.save_freq:
         return
@@ -153,7 +158,7 @@ def after_epoch(training: Training) -> None:
 def checkpoint_is_due(training: Training) -> bool:
     """At the end, and every `checkpoint_every` epochs if it takes little time."""
     run, progress = training.setup.run, training.setup.progress
-    if progress.is_complete(run.total_steps):
+    if training.is_complete:
         return True
     if not run.checkpoint_every or progress.epoch % run.checkpoint_every:
         return False

@@ -55,11 +55,7 @@ class Runs:
 
     @property
     def unfinished(self) -> list[Training]:
-        return [
-            x
-            for x in self.healthy
-            if not x.setup.progress.is_complete(x.setup.run.total_steps)
-        ]
+        return [x for x in self.healthy if not x.is_complete]
 
     @property
     def env_steps(self) -> int:

@@ -121,10 +121,12 @@ class JaxSetup:
         if stack.is_finite(index):
             return
         step = self.progress.env_steps
-        leaves = arrays.flatten(stack.state(index))
-        rows = stack.rest(index).buffer.rows
-        leaves |= {f"the {name}": np.asarray(x) for name, x in rows._asdict().items()}
-        snapshot.check_finite(leaves, step)
+        state = arrays.flatten(stack.state(index))
+        rows = stack.rest(index).buffer.rows._asdict()
+        data = {f"the {name}": np.asarray(x) for name, x in rows.items()}
+        # What is wrong first: the environment's numbers, or else the policy's.
+        by_policy = not np.isfinite(data["the action"]).all()
+        snapshot.check_finite(state | data if by_policy else data | state, step)
         raise FloatingPointError(
             f"a reward or observation is not finite at step {step}"
         )

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl.errors import UserError
-from jaxrl.logging.columns import RETURNS, Row
+from jaxrl.files import write_atomically
+from jaxrl.logging.columns import RETURNS, STEPS, Row
 from jaxrl.logging.stats import Stats
 from jaxrl.logging.terminal import Terminal
 from jaxrl.processes.signals import StopRequest
 from jaxrl.runs import directory, packing, status
+from jaxrl.runs.reading import CONFIG
 from jaxrl.runs.spec import Run
 from jaxrl.training import jax_loop, session, train
 from jaxrl.training.callbacks import EpochEnd
@@ -41,6 +43,12 @@ class Member:
     """Its directory and its status."""
     opened: ExitStack = dataclasses.field(default_factory=ExitStack)
     """What it writes."""
+
+    def describe(self) -> None:
+        """Opening many runs takes seconds; after a kill in them, all can be resumed."""
+        if self.start.saved is None:
+            text = directory.config_yaml(directory.description(self.start.setup.run))
+            write_atomically(self.path / CONFIG, text)
 
     def open(self, stop: StopRequest) -> None:
         self.claimed.push(self.opened)
@@ -152,6 +160,7 @@ class Pack:
 
     def run(self) -> list[Member]:
         """To the end of all, or a signal; one failure does not stop the others."""
+        self._each(Member.describe)
         self._each(lambda member: member.open(self._stop))
         if self._sound():
             with _terminal(self._screen, self.members) as terminal:
@@ -176,6 +185,7 @@ class Pack:
             member = members[id(training)]
             member.fail(error)
             if terminal:
+                show.leave_out(training)
                 reason = status.describe(error)
                 terminal.print(f"{member.path} failed: {reason}; the others continue")
 
@@ -212,17 +222,22 @@ class Summary:
     """Shows, after each epoch of all runs, what they have reached together."""
 
     def __init__(self, terminal: Terminal, trainings: Sequence[Training]) -> None:
-        self._terminal, self._trainings = terminal, trainings
+        self._terminal, self._trainings = terminal, list(trainings)
         self._shown = min(x.setup.progress.epoch for x in trainings)
 
+    def leave_out(self, training: Training) -> None:
+        """One that has failed."""
+        self._trainings.remove(training)
+
     def __call__(self, end: EpochEnd) -> None:
-        rows = [x.log.history[-1] for x in self._trainings if x.log.history]
-        behind = any(int(row["Epoch"] or 0) < end.epoch for row in rows)
-        if behind or end.epoch <= self._shown or len(rows) < len(self._trainings):
+        running = [x for x in self._trainings if not x.is_complete]
+        behind = any(x.setup.progress.epoch < end.epoch for x in running)
+        if behind or end.epoch <= self._shown:
             return
         self._shown = end.epoch
-        steps = sum(x.setup.progress.env_steps for x in self._trainings)
-        here = [row for row in rows if row["Epoch"] == end.epoch]
+        last = [x.log.history[-1] for x in self._trainings if x.log.history]
+        here = [row for row in last if row["Epoch"] == end.epoch]
+        steps = sum(int(row[STEPS] or 0) for row in last)
         self._terminal.write(_summary(here, end.epoch), steps)
 
 

@@ -1,5 +1,7 @@
 """Several runs in one program: each is what it would be alone."""
 
+import re
+
 import jax.numpy as jnp
 import pytest
 from test_jax_training import ENVS, assert_same, each_algorithm, rows, small
@@ -10,7 +12,7 @@ from jaxrl.envs.jax import Step
 from jaxrl.errors import UserError
 from jaxrl.runs import reading
 from jaxrl.spaces import Discrete, EnvSpec
-from jaxrl.training import jax_setup
+from jaxrl.training import jax_setup, packed
 from jaxrl.training.jax_engine import Engine
 
 
@@ -127,6 +129,7 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path):
     states = [record.state for record in records]
     assert {*states} == {"finished", "failed"}
     assert str(failure.value).startswith(f"{states.count('failed')} of 8")
+    assert "the reward is not finite" in str(failure.value)
     finished = [x for x in records if x.state == "finished"]
     assert all(len(x.progress["Epoch"]) == 2 for x in finished)
     alone = jaxrl.train(
@@ -138,6 +141,30 @@ def test_a_run_that_fails_does_not_stop_the_others(tmp_path):
     )
     whole = list(finished[0].progress["AverageEpRet"])
     assert [row["AverageEpRet"] for row in alone.history] == whole
+
+
+def test_epochs_are_shown_after_some_runs_have_failed(tmp_path, capsys):
+    own = small("ppo", num_envs=1, steps_per_epoch=32, minibatches=1, epochs=4)
+    own["screen"] = True
+    with pytest.raises(RuntimeError, match="of 8 runs failed"):
+        jaxrl.train("ppo", Unlucky(), seeds=8, out=str(tmp_path), **own)
+    printed = capsys.readouterr().out
+    assert re.search(r"^epoch 4\b|Epoch +4\b", printed, re.M), printed
+
+
+def test_runs_that_were_killed_before_they_were_open_can_be_resumed(
+    tmp_path, monkeypatch
+):
+    def killed(member, stop):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(packed.Member, "open", killed)
+    with pytest.raises(KeyboardInterrupt):
+        jaxrl.train("ppo", ENVS["ppo"], seeds=2, out=str(tmp_path), **small("ppo"))
+    monkeypatch.undo()
+    paths = sorted(map(str, next(tmp_path.iterdir()).iterdir()))
+    assert main(["resume", *paths]) == 0
+    assert {reading.record(path).state for path in paths} == {"finished"}
 
 
 def test_side_by_side_gives_the_same_numbers_up_to_rounding(tmp_path, monkeypatch):

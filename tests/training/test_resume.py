@@ -89,6 +89,13 @@ def test_resume_with_more_steps_reproduces_the_longer_run(tmp_path):
         jaxrl.resume(short.directory, 100, screen=False)
 
 
+def test_a_run_is_resumed_by_a_path_through_its_parent(tmp_path):
+    run = train(tmp_path, "ppo", "CartPole-v1", epochs=1)
+    around = run.directory / ".." / run.directory.name
+    steps = 2 * small("ppo")["steps_per_epoch"]
+    assert len(jaxrl.resume(around, steps=steps).history) == 2
+
+
 @pytest.mark.parametrize("step", [90, 150, 200])
 def test_resume_reproduces_columns_that_appear_later(tmp_path, monkeypatch, step):
     def late(state, step):
