@@ -150,7 +150,7 @@ def fuzz(session: nox.Session) -> None:
 def mpi(session: nox.Session) -> None:
     """Test two and three processes, with one and two devices each, and failures."""
     install(session, "-e", ".[test]")
-    files = [str(test_file(name)) for name in ("parallel", "processes")]
+    files = [str(test_file(name)) for name in ("parallel", "processes", "jax_training")]
     session.run("pytest", "-m", "mpi or not mpi", *files)
 
 

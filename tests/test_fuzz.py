@@ -25,5 +25,6 @@ def test_a_hundred_cases_of_mutated_input():
     assert "100 of 100 cases passed" in python("tests.fuzz", "--cases", "100")
 
 
+@pytest.mark.faults
 def test_the_fuzzer_notices_every_kind_of_failure():
     python("tests.fuzz.faulty")

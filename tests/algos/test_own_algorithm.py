@@ -115,6 +115,7 @@ def test_check_prints_a_line_for_each_contract(tmp_path, monkeypatch, capsys):
     assert check.main([str(path)]) == 0
 
 
+@pytest.mark.examples  # as a user runs it, for most of a minute
 def test_the_command_finds_a_missing_pmean(tmp_path):
     path, name = faulty(tmp_path, "pmean")
     done = jaxrl_command("check", path)
