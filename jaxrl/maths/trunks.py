@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -12,8 +13,24 @@ from jaxrl.maths import dense
 from jaxrl.settings import Activation, Initializer, Widths
 from jaxrl.types import Image
 
+
+def orthogonal(scale: float) -> nn.initializers.Initializer:
+    """Orthogonal weights, under vmap one matrix after the other.
+
+    XLA's decomposition of several matrices on a CPU waits for threads of the pool that
+    it runs in, and two of them at a time can deadlock.
+    """
+    init = nn.initializers.orthogonal(scale)
+
+    def one_by_one(key: jax.Array, shape: Any, dtype: Any = float) -> jax.Array:
+        one = jax.custom_batching.sequential_vmap(lambda key: init(key, shape, dtype))
+        return one(key)
+
+    return one_by_one
+
+
 INITIALIZERS: dict[Initializer, Callable[[float], nn.initializers.Initializer]] = {
-    "orthogonal": nn.initializers.orthogonal,
+    "orthogonal": orthogonal,
     # Uniform in ±scale/√(inputs), as PyTorch's linear layer; biases are 0.
     "uniform": lambda scale: nn.initializers.variance_scaling(
         scale**2 / 3, "fan_in", "uniform"

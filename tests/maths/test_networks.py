@@ -8,7 +8,7 @@ import pytest
 from support import SPEC, algorithms, fake_batch, is_on_policy, leaves
 
 from jaxrl.algos import ddpg, ppo, sac, td3
-from jaxrl.maths import nets
+from jaxrl.maths import nets, trunks
 from jaxrl.maths.distributions import Gaussian, TanhGaussian
 
 
@@ -176,3 +176,13 @@ def test_uniform_weights_are_within_one_over_the_root_of_the_inputs(key):
 def test_critics_of_an_ensemble_start_with_different_weights(key):
     first, second = sac.init(key, SPEC).critic.params
     assert not np.array_equal(leaves(first)[1], leaves(second)[1])
+
+
+def test_orthogonal_weights_of_several_seeds_are_those_of_each(key):
+    """One after the other: XLA's decomposition of several matrices can deadlock."""
+    init = trunks.orthogonal(1.4)
+    keys = jax.random.split(key, 3)
+    together = jax.vmap(lambda key: init(key, (8, 8)))
+    assert "scan" in str(jax.make_jaxpr(together)(keys))
+    for one, seed in zip(together(keys), keys, strict=True):
+        np.testing.assert_array_equal(one, init(seed, (8, 8)))
