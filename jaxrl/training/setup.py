@@ -18,7 +18,7 @@ from jaxrl.parallel import mpi
 from jaxrl.parallel.devices import Devices, set_up
 from jaxrl.runs.spec import Run
 from jaxrl.training import returned
-from jaxrl.training.acting import Actor
+from jaxrl.training.acting import Actor, acts_as_ours
 from jaxrl.training.buffers import HostReplay, Rollout
 from jaxrl.training.jax_setup import JaxSetup, SharedEngine, prepare_jax
 from jaxrl.training.learner import Learner, one_update, scan_updates
@@ -179,8 +179,9 @@ def _prepare(run: Run, user: UserCode) -> Setup:
     try:
         init_state = _initializer(run, user, spec, init_seed)
         state_shapes = returned.state(jax.eval_shape(init_state))
-        obs = jax.ShapeDtypeStruct((data.num_envs, spec.obs_size), spec.obs_dtype)
-        returned.action(run.module, state_shapes, obs)
+        if not acts_as_ours(run.module):
+            obs = jax.ShapeDtypeStruct((data.num_envs, spec.obs_size), spec.obs_dtype)
+            returned.action(run.module, state_shapes, obs)
         buffer, learner = _make_learner(run, share, spec, state_shapes, devices)
         _check_metrics(learner.metrics, run)
     except BaseException:
