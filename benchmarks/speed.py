@@ -35,6 +35,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -341,33 +342,45 @@ def advantage(mine: dict[str, float], its: dict[str, float], case: Case) -> str:
     return f"{middle**sign:.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def add_environment_flags(parser: argparse.ArgumentParser) -> None:
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    add = parser.add_argument
-    add("--only", default="", help="cases whose name contains this")
-    add("--cores", default="1,2", help="numbers of cores to measure with [1,2]")
-    add("--rounds", type=int, help="rounds per case [3 on one core, else 5]")
-    add("--peers", default="", help="libraries to compare with: sb3,sbx [none]")
-    add(
+    parser.add_argument(
         "--peers-env",
         type=Path,
         default=cache / "jaxrl" / "peers",
         help="virtual environment of the peers; created if missing",
     )
-    add("--torch", default="torch==2.13.0", help="PyTorch requirement for pip")
+    parser.add_argument(
+        "--torch", default="torch==2.13.0", help="PyTorch requirement for pip"
+    )
+
+
+def chosen(text: str, known: Iterable[str]) -> list[str]:
+    """The peers that a flag names."""
+    names = [name for name in text.split(",") if name]
+    if unknown := set(names) - set(known):
+        found = ", ".join(sorted(unknown))
+        sys.exit(f"unknown peer {found}; choose from {', '.join(known)}")
+    return names
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--only", default="", help="cases whose name contains this")
+    add("--cores", default="1,2", help="numbers of cores to measure with [1,2]")
+    add("--rounds", type=int, help="rounds per case [3 on one core, else 5]")
+    add("--peers", default="", help="libraries to compare with: sb3,sbx [none]")
+    add_environment_flags(parser)
     add("--fresh", action="store_true", help="discard these cases' earlier results")
     add("--report", action="store_true", help="only print the table")
     arguments = parser.parse_args()
     cases = [case for case in CASES if arguments.only in case.name]
     if not cases:
         sys.exit("no such case; the cases are\n  " + "\n  ".join(c.name for c in CASES))
-    arguments.peers = [peer for peer in arguments.peers.split(",") if peer]
-    if unknown := set(arguments.peers) - set(PEERS):
-        names = ", ".join(sorted(unknown))
-        sys.exit(f"unknown peer {names}; choose from {', '.join(PEERS)}")
+    arguments.peers = chosen(arguments.peers, PEERS)
     arguments.cores = [int(count) for count in arguments.cores.split(",")]
     if max(arguments.cores) > len(CORES):
         sys.exit(f"--cores exceeds the {len(CORES)} cores of this machine")

@@ -150,6 +150,25 @@ def test_a_failed_side_is_no_result_of_fused(script, tmp_path):
     assert fused.known() == {}
 
 
+def test_the_mark_is_passed_by_the_average_of_twenty_episodes(script, tmp_path):
+    timing, file = script("time_to_result"), tmp_path / "episodes"
+    episodes = timing.Episodes(file, mark=10, start=100)
+    returns = [0] * 5 + [10] * 19
+    lines = [f"{101 + i} {i} 7 {x}\n" for i, x in enumerate([*returns, 10, 10])]
+    with file.open("w", buffering=1) as output:
+        output.write("".join(lines[:24]) + "125 ")
+        assert episodes.passed() is None
+        output.write("24 7 10\n" + lines[25])
+    assert episodes.passed() == timing.Passed(seconds=25, cpu_seconds=24, steps=25 * 7)
+
+
+def test_a_failed_run_is_no_result_of_time_to_result(script, environments, tmp_path):
+    timing = script("time_to_result")
+    task = timing.Task("ppo", "failing:Fails-v0", 100, 20_000, {}, {})
+    with pytest.raises(RuntimeError, match="nan"):
+        timing.train(task, "jaxrl", 0, Path(), sorted(os.sched_getaffinity(0)))
+
+
 def test_the_cost_of_checkpoints_is_measured():
     small = ["--epochs", "2", "--epoch-steps", "60", "--transitions", "1000"]
     command = [sys.executable, SCRIPTS / "checkpoints.py", *small]

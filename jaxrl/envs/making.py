@@ -110,7 +110,9 @@ def _by_name(env_id: str, env_kwargs: Mapping[str, Any]) -> gym.Env:
             return _call(factory, env_kwargs)
         return _gym_make(name, env_id, env_kwargs)
     except ModuleNotFoundError as error:
-        raise ValueError(_cannot_import(env_id, str(error.name))) from None
+        # gymnasium's own error about the module of an id has no name.
+        missing = error.name or name.rpartition(":")[0] or module
+        raise ValueError(_cannot_import(env_id, missing)) from None
     except (gym.error.Error, ImportError) as error:
         if sentence := misspelt(env_id):
             raise ValueError(sentence) from None

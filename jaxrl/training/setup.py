@@ -1,6 +1,7 @@
 """What is made before a run starts: environments, buffer, learner, random numbers."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -178,7 +179,7 @@ def _prepare(run: Run, user: UserCode) -> Setup:
     spec = train_envs.spec
     try:
         init_state = _initializer(run, user, spec, init_seed)
-        state_shapes = returned.state(jax.eval_shape(init_state))
+        state_shapes = returned.state(_shapes(init_state))
         if not acts_as_ours(run.module):
             obs = jax.ShapeDtypeStruct((data.num_envs, spec.obs_size), spec.obs_dtype)
             returned.action(run.module, state_shapes, obs)
@@ -226,12 +227,21 @@ def _make_envs(
 
 def _initializer(
     run: Run, user: UserCode, spec: EnvSpec, seed: int
-) -> Callable[[], Any]:
+) -> functools.partial:
+    """Makes the initial state when it is called."""
     config = checks.config(run.config, run.module.Config)
     networks = user_networks.build(run.networks, user.networks, spec)
     key = jax.random.key(seed)
-    init = jax.jit(run.module.init, static_argnums=(1, 3))
-    return lambda: init(key, spec, config, networks)
+    # It is called once: less optimisation is enough, but none would round differently.
+    on_cpu = jax.default_backend() == "cpu"
+    quick = {"xla_backend_optimization_level": 1} if on_cpu else None
+    init = jax.jit(run.module.init, static_argnums=(1, 3), compiler_options=quick)
+    return functools.partial(init, key, spec, config, networks)
+
+
+def _shapes(initializer: functools.partial) -> Any:
+    jitted: Any = initializer.func
+    return jitted.eval_shape(*initializer.args)
 
 
 def _make_learner(
@@ -268,6 +278,6 @@ def state_shapes(run: Run) -> Any:
     """Those of the algorithm's state, without making the other parts of a run."""
     made = envs.make(run.env, 1, 0, run.data.max_ep_len, run.env_kwargs)
     try:
-        return jax.eval_shape(_initializer(run, NONE, made.spec, 0))
+        return _shapes(_initializer(run, NONE, made.spec, 0))
     finally:
         made.close()
