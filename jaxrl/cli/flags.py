@@ -136,13 +136,13 @@ def _values(words: list[str]) -> list[str]:
     return found
 
 
-def peek(words: Sequence[str], option: str) -> str:
-    """The value of an option, read before there is a parser; "" where it is absent."""
+def peek(words: Sequence[str], option: str) -> str | None:
+    """The value of an option, read before there is a parser; None if it is absent."""
     for word, following in itertools.pairwise([*words, ""]):
         name, equals, value = _underscored(word).partition("=")
         if name == option:
             return value if equals else following
-    return ""
+    return None
 
 
 def first_word(words: Sequence[str]) -> str:

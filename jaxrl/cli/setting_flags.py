@@ -59,7 +59,7 @@ def train(words: Sequence[str], config: str = "") -> Parser:
     _add(made, "seeds", "N|LIST", seeds)
     add_verbose(made)
     preset = flags.peek(words, "--preset") or presets.AUTO
-    preset = presets.resolve(preset, algo, flags.peek(words, "--env"))
+    preset = presets.resolve(preset, algo, flags.peek(words, "--env") or "")
     _add_settings(made, algo, preset)
     return made
 

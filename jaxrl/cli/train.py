@@ -23,7 +23,7 @@ OPTIONS = ("algo", "config", "seeds", "verbose_ranks")  # which are not settings
 
 def main(arguments: list[str]) -> int:
     arguments = lists.joined(arguments)
-    path = flags.peek(arguments, "--config")
+    path = flags.peek(arguments, "--config") or ""
     document = _read(path)
     located = nested.located(document.data, path, document.lines)
     file = {name: value for name, (value, _) in located.items()}
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
         # names may be a stranger's.
         sys.path.insert(0, os.getcwd())
     run = spec.make(algo, str(env), given, str(preset))
-    if seeds := flags.peek(arguments, "--seeds"):
+    if (seeds := flags.peek(arguments, "--seeds")) is not None:
         return _train_seeds(run, seeds)
     from jaxrl.runs.directory import run_path
 
@@ -79,7 +79,7 @@ def _algorithm(
     places: Mapping[str, Place],
 ) -> str:
     """The one that the command or a --config file names."""
-    algo, file = flags.first_word(words), flags.peek(words, "--config")
+    algo, file = flags.first_word(words), flags.peek(words, "--config") or ""
     if algo and in_file and algo != in_file:
         raise UserError(f"the command says {algo}, but {file} says {in_file}")
     if not algo and not in_file:

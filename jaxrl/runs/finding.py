@@ -47,6 +47,12 @@ def named(pattern: str) -> list[Path]:
     return list(map(Path, found))
 
 
+def in_order(path: str) -> list[tuple[int, str]]:
+    """A key to sort paths by: numbers in them by their value, so s2 is before s10."""
+    words = re.split(r"(\d+)", path)
+    return [(int(word) if i % 2 else 0, word) for i, word in enumerate(words)]
+
+
 def _runs_under(path: Path) -> list[Path]:
     """The directories with a config.yaml; what is inside of one is part of it.
 

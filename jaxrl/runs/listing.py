@@ -168,5 +168,6 @@ def as_paths(given: Paths) -> list[str]:
 
 def list_runs(paths: Paths = "runs") -> Runs:
     """The runs at or under paths and globs, also those that are damaged."""
-    found = sorted(finding.directories(as_paths(paths)), key=str)
+    directories = finding.directories(as_paths(paths))
+    found = sorted(directories, key=lambda path: finding.in_order(str(path)))
     return Runs(map(LoggedRun.from_directory, found))

@@ -66,7 +66,7 @@ def _overviews(pattern: str) -> list[Overview]:
         if not others:
             raise
         started = []
-    return sorted(others + started, key=lambda one: one.run)
+    return sorted(others + started, key=lambda one: finding.in_order(one.run))
 
 
 def _unlogged(path: Path) -> Overview:

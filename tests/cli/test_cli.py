@@ -153,6 +153,12 @@ def test_peeking_finds_a_value_in_both_ways():
     assert flags.peek(["a", "--config", "x"], "--config") == "x"
     assert flags.peek(["--config=x"], "--config") == "x"
     assert flags.peek(["--config"], "--config") == ""
+    assert flags.peek(["--confirm", "x"], "--config") is None
+
+
+def test_no_seeds_are_a_mistake(capsys):
+    assert main(["train", "ppo", "--env", "phys2d/CartPole-v1", "--seeds", ""]) == 2
+    assert "--seeds 16" in capsys.readouterr().err
 
 
 # Completion

@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from small_runs import train
 
+import jaxrl
 from jaxrl.cli import doctor
 from jaxrl.cli.main import main
 from jaxrl.errors import UserError
@@ -48,6 +50,14 @@ def test_a_run_is_listed_with_its_state(tmp_path, monkeypatch, capsys):
     with directory.locked(finished):
         assert listed(capsys, finished)[str(finished)]["state"] == "running"
     assert listed(capsys, finished)[str(finished)]["state"] == "finished"
+
+
+def test_seed_2_is_listed_before_seed_10(tmp_path, capsys):
+    for seed in (10, 2):
+        train(tmp_path, "vpg", "CartPole-v1", seed=seed, exp_name="x")
+    names = [Path(path).name for path in listed(capsys, tmp_path)]
+    assert names == ["x_s2", "x_s10"]
+    assert [run.directory.name for run in jaxrl.runs(tmp_path)] == names
 
 
 def test_a_run_of_a_grid_that_failed_to_start_is_listed_too(tmp_path, capsys):
