@@ -29,6 +29,10 @@ import records
 from jaxrl.processes import mpirun
 from jaxrl.processes import ranks as processes
 
+HOPPER = (
+    "--env Hopper-v4 --batch_size 256 --steps 2500 --steps_per_epoch 500 "
+    "--start_steps 500 --update_after 500 --num_test_episodes 0"
+)
 RESULTS = Path(__file__).parent / "results" / "parallel.csv"
 SIZES = (1_000, 6_000, 70_000, 300_000)
 MEANS = 50  # per compiled scan
@@ -39,12 +43,9 @@ RUNS = {
     "--target_kl inf",
     "trpo": "trpo --env HalfCheetah-v4 --preset spinup --steps 80000",
     "vpg": "vpg --env HalfCheetah-v4 --preset spinup --steps 80000",
-    "sac, batch 256": "sac --env Hopper-v4 --steps 2500 --steps_per_epoch 500 "
-    "--start_steps 500 --update_after 500 --num_test_episodes 0",
-    "td3, batch 256": "td3 --env Hopper-v4 --steps 2500 --steps_per_epoch 500 "
-    "--start_steps 500 --update_after 500 --num_test_episodes 0",
-    "ddpg, batch 256": "ddpg --env Hopper-v4 --steps 2500 --steps_per_epoch 500 "
-    "--start_steps 500 --update_after 500 --num_test_episodes 0",
+    "sac, batch 256": f"sac {HOPPER}",
+    "td3, batch 256": f"td3 {HOPPER}",
+    "ddpg, batch 256": f"ddpg {HOPPER}",
 }
 
 

@@ -88,7 +88,7 @@ class Case(NamedTuple):
 def off_policy(name: str, algo: str, mflop: float, **arguments: Any) -> Case:
     """A case on Hopper, with updates from step 500 on."""
     settings = {"steps_per_epoch": 1000, "start_steps": 500, "update_after": 500}
-    settings |= {"num_test_episodes": 0}
+    settings |= {"num_test_episodes": 0, "batch_size": arguments["batch_size"]}
     arguments |= {"learning_starts": 500, "policy_kwargs": {"net_arch": [256, 256]}}
     return Case(name, algo, "Hopper-v4", settings, arguments, 3000, 1000, mflop)
 

@@ -61,7 +61,8 @@ def main() -> None:
     side, task, seed, file = sys.argv[1:]
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     description = json.loads(task)
-    build(side, description, int(seed), file).learn(description["steps"])
+    steps = description["peers"][side].pop("steps", description["steps"])
+    build(side, description, int(seed), file).learn(steps)
 
 
 if __name__ == "__main__":

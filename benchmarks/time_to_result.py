@@ -52,7 +52,7 @@ class Task(NamedTuple):
     algo: str
     env: str
     mark: float
-    steps: int  # after which a run ends, and over which rates fall
+    steps: int  # after which a run ends, and over which rates fall, if not in `peers`
     ours: dict[str, Any]
     peers: dict[str, dict[str, Any]]
     small: bool = False  # so that compilation matters
@@ -107,6 +107,7 @@ ZOO_CARTPOLE: dict[str, Any] = {
     "falling": ["learning_rate", "clip_range"],
 }
 CLEANRL_CARTPOLE: dict[str, Any] = {
+    "steps": 500_000,
     "n_envs": 4,
     "n_steps": 128,
     "batch_size": 128,
@@ -235,13 +236,15 @@ def watched(
             preexec_fn=lambda: os.sched_setaffinity(0, cores),
         )
         episodes, result = Episodes(file, mark, start), None
-        while result is None and process.poll() is None:
-            if time.monotonic() - start > LONGEST:
-                break
-            time.sleep(1)
-            result = episodes.passed()
-        failed = process.poll()
-        end(process)
+        try:
+            while result is None and process.poll() is None:
+                if time.monotonic() - start > LONGEST:
+                    break
+                time.sleep(1)
+                result = episodes.passed()
+            failed = process.poll()
+        finally:  # also of an interrupted benchmark
+            end(process)
         output.seek(0)
         if failed and result is None:
             raise RuntimeError(f"{command} failed: {output.read()[-1000:]}")
@@ -374,6 +377,7 @@ def main() -> int:
     arguments.peers = speed.chosen(arguments.peers, PEERS)
     others = [core for core in speed.CORES if core != arguments.core]
     arguments.cores = [arguments.core, *others]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     good = arguments.report or run(tasks, arguments)
     report(tasks)
     return 0 if good else 1

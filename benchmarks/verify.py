@@ -26,9 +26,12 @@ import fused
 import learn
 import learn_jax
 import overview
+import published
 import records
 import speed
 import suite
+import time_to_result
+import tuning
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXTS = sorted(
@@ -40,6 +43,9 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "algorithms": overview.rows,
     "suite": lambda: suite.rows(suite.cells()),
     "suite-long": lambda: suite.rows(suite.long_cells()),
+    "published": published.rows,
+    "tuning": tuning.rows,
+    "time-to-result": lambda: printed(time_to_result.report, time_to_result.TASKS),
     "learn": lambda: printed(learn.report, learn.TASKS),
     "learn-jax": lambda: printed(learn_jax.report, learn_jax.TASKS),
     "faults": lambda: printed(faults.report, faults.CASES),

@@ -75,7 +75,7 @@ class OffPolicy:
     """Save the model every N epochs."""
     replay_size: Size = 1_000_000
     """Replay capacity, over all processes."""
-    batch_size: Size = 256
+    batch_size: Size = 128
     """Transitions per update, over all processes."""
     start_steps: Count = 10_000
     """Environment steps with uniformly random actions at the start."""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import jaxrl
@@ -207,3 +208,18 @@ def test_a_page_that_names_a_missing_table_is_found(tmp_path, monkeypatch):
     assert not verify.differences(page)
     page.write_text("```{benchmark} suit\n```\n")
     assert "suit" in verify.differences(page)[0]
+
+
+def test_published_returns_are_compared_in_the_same_way(monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPTS)
+    published = importlib.import_module("published")
+    steps = np.arange(5000, 1_000_001, 5000)
+    rising = published.suite.Curve(steps, steps / 1000)
+    falling = published.suite.Curve(steps, np.where(steps > 500_000, 0, 700.0))
+    curves = {("ppo", "Hopper-v4", 1_000_000): [rising, falling]}
+    monkeypatch.setattr(published.suite, "runs", lambda: curves)
+    best = published.ours("ppo", "Hopper-v4", "best")
+    last = published.ours("ppo", "Hopper-v4", "last")
+    assert best.mean == pytest.approx((497.5 + 700) / 2)  # of the mean over seeds
+    assert last.mean == pytest.approx((952.5 + 0) / 2)  # of the last 100,000 steps
+    assert published.ours("sac", "Hopper-v4", "best") is None

@@ -29,12 +29,25 @@ def orthogonal(scale: float) -> nn.initializers.Initializer:
     return one_by_one
 
 
+def uniform(scale: float) -> nn.initializers.Initializer:
+    """Uniform in ±scale."""
+
+    def init(key: jax.Array, shape: Any, dtype: Any = float) -> jax.Array:
+        return jax.random.uniform(key, shape, dtype, -scale, scale)
+
+    return init
+
+
 INITIALIZERS: dict[Initializer, Callable[[float], nn.initializers.Initializer]] = {
     "orthogonal": orthogonal,
-    # Uniform in ±scale/√(inputs), as PyTorch's linear layer; biases are 0.
+    # Uniform in ±scale/√(inputs), as PyTorch's linear layer.
     "uniform": lambda scale: nn.initializers.variance_scaling(
         scale**2 / 3, "fan_in", "uniform"
     ),
+}
+BIASES: dict[Initializer, Callable[[int], nn.initializers.Initializer]] = {
+    "orthogonal": lambda inputs: nn.initializers.zeros_init(),
+    "uniform": lambda inputs: uniform(inputs**-0.5),  # as PyTorch's
 }
 
 
@@ -53,19 +66,23 @@ class MLP(nn.Module):
         # With this gain an orthogonal layer and a ReLU keep the scale of their input.
         gain = 2**0.5 if self.initializer == "orthogonal" else 1.0
         make = INITIALIZERS[self.initializer]
-        for width in self.widths[:-1]:
-            x = _dense(width, make(gain))(x)
+        *inner, last = self.widths
+        for width in inner:
+            x = self._dense(width, make(gain), x)
             x = getattr(nn, self.activation)(x)
-        return _dense(self.widths[-1], make(self.last_scale))(x)
+        return self._dense(last, make(self.last_scale), x)
 
-
-def _dense(width: int, initializer: nn.initializers.Initializer) -> nn.Dense:
-    return nn.Dense(
-        width,
-        kernel_init=initializer,
-        param_dtype=float,
-        dot_general=dense.dot_general,
-    )
+    def _dense(
+        self, width: int, initializer: nn.initializers.Initializer, x: jax.Array
+    ) -> jax.Array:
+        layer = nn.Dense(
+            width,
+            kernel_init=initializer,
+            bias_init=BIASES[self.initializer](x.shape[-1]),
+            param_dtype=float,
+            dot_general=dense.dot_general,
+        )
+        return layer(x)
 
 
 class Conv(nn.Module):
