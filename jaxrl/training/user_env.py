@@ -61,9 +61,17 @@ def note_on_preset(run: Run, env: GivenEnv | None) -> list[str]:
     return []
 
 
+def note_on_swimmer(run: Run) -> list[str]:
+    """Its reward comes so late that the usual discount hides it."""
+    name = run.env.rpartition(":")[2].rpartition("/")[2]
+    if name.startswith("Swimmer-v") and getattr(run.config, "gamma", 1) < 0.999:
+        return ["--gamma 0.9999 may learn Swimmer far better (benchmarks/TUNING.md)"]
+    return []
+
+
 def notes(run: Run, env: GivenEnv | None) -> list[str]:
     """What the user should know before the run starts."""
-    found = note_on_preset(run, env)
+    found = note_on_preset(run, env) + note_on_swimmer(run)
     if env is None:
         return found
     found += [

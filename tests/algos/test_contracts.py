@@ -83,7 +83,7 @@ def test_observations_are_normalised_by_default_on_policy_only(algo, key):
 def test_scaled_actions_reach_asymmetric_bounds(algo, key):
     space = Box((-3.0, 0.0), (1.0, 10.0))
     state = algo.init(key, EnvSpec(3, space), small_config(algo))
-    action = algo.act(state, jax.random.normal(key, (500, 3)), key)
+    action = algo.act(state, 10 * jax.random.normal(key, (500, 3)), key)
     scaled = space.scale(10 * action)  # far beyond the bounds
     np.testing.assert_allclose(scaled.min(0), space.low)
     np.testing.assert_allclose(scaled.max(0), space.high)

@@ -33,7 +33,7 @@ from jaxrl.logging.wandb import Wandb, WandbOptions
 from jaxrl.policy import Policy
 from jaxrl.runs import reading
 from jaxrl.runs import spec as specs
-from jaxrl.training import acting
+from jaxrl.training import acting, user_env
 from jaxrl.training.buffers import HostReplay, unpack
 from jaxrl.types import Box, Discrete, EnvSpec
 
@@ -833,3 +833,10 @@ def test_an_on_epoch_that_is_no_function_leaves_the_earlier_run(tmp_path):
             on_epoch=3,
         )
     assert (earlier.directory / "progress.csv").exists()
+
+
+def test_a_run_in_swimmer_names_the_discount_that_it_needs():
+    usual = specs.make("vpg", "Swimmer-v4", {})
+    longer = specs.make("vpg", "Swimmer-v4", {"gamma": 0.9999})
+    assert any("--gamma 0.9999" in note for note in user_env.notes(usual, None))
+    assert user_env.notes(longer, None) == []
