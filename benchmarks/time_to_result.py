@@ -233,8 +233,8 @@ def watched(
             stdout=output,
             stderr=output,
             start_new_session=True,
-            preexec_fn=lambda: os.sched_setaffinity(0, cores),
         )
+        os.sched_setaffinity(process.pid, cores)
         episodes, result = Episodes(file, mark, start), None
         try:
             while result is None and process.poll() is None:
