@@ -25,14 +25,24 @@ def is_finished(config: dict[str, Any], rows: list[dict[str, str]]) -> bool:
     return bool(rows) and float(rows[-1][STEPS]) >= config["steps"]
 
 
-def copy_curve(run: Path) -> dict[str, Any] | None:
-    """Writes the curve of a finished run; its line of runs.csv."""
+def read(run: Path) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    """Its settings and the rows of its log."""
     config = yaml.safe_load((run / "config.yaml").read_text())
     rows = list(csv.DictReader((run / "progress.csv").read_text().splitlines()))
+    return config, rows
+
+
+def column_of_returns(rows: list[dict[str, str]]) -> str:
+    return next(name for name in RETURNS if name in rows[0])
+
+
+def copy_curve(run: Path) -> dict[str, Any] | None:
+    """Writes the curve of a finished run; its line of runs.csv."""
+    config, rows = read(run)
     if not is_finished(config, rows):
         return None
     name = f"{config['algo']}_{config['env']}_{config['steps']}_s{config['seed']}.csv"
-    column = next(name for name in RETURNS if name in rows[0])
+    column = column_of_returns(rows)
     with (RESULTS / name).open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow((STEPS, column))

@@ -38,6 +38,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import records
+import speed
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "fused.csv"
@@ -293,9 +294,7 @@ def main() -> None:
     cases = [case for case in CASES if arguments.only in case.name]
     if not cases:
         sys.exit("no such case; the cases are\n  " + "\n  ".join(c.name for c in CASES))
-    peers = [peer for peer in arguments.peers.split(",") if peer]
-    if unknown := set(peers) - set(PEERS):
-        sys.exit(f"unknown peer {', '.join(sorted(unknown))}; there is rejax")
+    peers = speed.chosen(arguments.peers, PEERS)
     if arguments.fresh:
         forget(cases)
     if not arguments.report:

@@ -24,8 +24,7 @@ class Returns(NamedTuple):
 
     @classmethod
     def of(cls, mean: float, sd: float, seeds: int) -> "Returns":
-        quantile = suite.STUDENT.get(seeds, 2.0)
-        return cls(mean, quantile * sd / math.sqrt(seeds))
+        return cls(mean, suite.half_width(sd, seeds))
 
     def __str__(self) -> str:
         interval = f" ± {self.half_width:.0f}" if math.isfinite(self.half_width) else ""
@@ -68,13 +67,8 @@ def rows() -> list[str]:
         numbers = float(row["mean"]), float(row["sd"]), int(row["seeds"])
         theirs = Returns.of(*numbers)
         cells = (row["algo"].upper(), row["env"], str(mine))
-        cells += (f"{theirs}, {row['source']}", verdict(mine, theirs))
+        margin = mine.half_width + theirs.half_width
+        verdict = suite.verdict(mine.mean, theirs.mean, margin)
+        cells += (f"{theirs}, {row['source']}", verdict)
         lines.append(f"| {' | '.join(cells)} |")
     return lines
-
-
-def verdict(mine: Returns, theirs: Returns) -> str:
-    """Level where the 95 % intervals overlap."""
-    if abs(mine.mean - theirs.mean) <= mine.half_width + theirs.half_width:
-        return "level"
-    return "ahead" if mine.mean > theirs.mean else "behind"

@@ -45,6 +45,18 @@ class Reference(NamedTuple):
         return float(mean), float(sd)
 
 
+def half_width(sd: float, seeds: int) -> float:
+    """Of the 95 % interval of a mean over seeds."""
+    return STUDENT.get(seeds, 2.0) * sd / math.sqrt(seeds)
+
+
+def verdict(ours: float, theirs: float, margin: float) -> str:
+    """Of two means whose intervals have together the half width `margin`."""
+    if abs(ours - theirs) <= margin:
+        return "level"
+    return "ahead" if ours > theirs else "behind"
+
+
 class Cell(NamedTuple):
     """One algorithm in one environment, at the step where both are compared."""
 
@@ -62,18 +74,15 @@ class Cell(NamedTuple):
     @property
     def half_width(self) -> float:
         """Of the 95 % interval of the mean; for one seed, by Spinning Up's spread."""
-        n = len(self.scores)
-        if n == 1:
+        if len(self.scores) == 1:
             return 1.96 * self.their_sd
-        return STUDENT.get(n, 2.0) * float(self.scores.std(ddof=1)) / math.sqrt(n)
+        return half_width(float(self.scores.std(ddof=1)), len(self.scores))
 
     @property
     def verdict(self) -> str:
         """Level where the 95 % intervals of the two means overlap."""
         margin = self.half_width + 1.96 * self.their_sd / math.sqrt(SPINUP_SEEDS)
-        if abs(self.mean - self.theirs) <= margin:
-            return "level"
-        return "ahead" if self.mean > self.theirs else "behind"
+        return verdict(self.mean, self.theirs, margin)
 
     @property
     def probability_of_improvement(self) -> np.ndarray:
@@ -115,12 +124,17 @@ def reference(algo: str, env: str) -> Reference:
     return references()[algo, env.removesuffix("-v4").lower()]
 
 
+def last_step(steps: int) -> int:
+    """The last step of a run at which its smoothed curve has a whole window."""
+    return (steps - HALF_WINDOW) // GRID * GRID
+
+
 def cell(algo: str, env: str, steps: int) -> Cell | None:
     """The comparison at the last step that has a whole window."""
     curves = runs().get((algo, env, steps))
     if not curves:
         return None
-    step = (steps - HALF_WINDOW) // GRID * GRID
+    step = last_step(steps)
     scores = np.array([smoothed(curve, step).returns[-1] for curve in curves])
     return Cell(algo, env, step, scores, *reference(algo, env).at(step))
 

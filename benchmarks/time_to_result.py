@@ -11,8 +11,8 @@ run is a separate process on one core with one thread, and the libraries take tu
 seed by seed. `jaxrl, 2 ranks` is `--num_procs 2` on two cores.
 
 The settings are those that each library documents as its best: the RL Zoo's for SB3
-and SBX, CleanRL's own in SB3 (`cleanrl`). jaxrl has its defaults, but for two small
-tasks. A finished run is written to results/time_to_result.csv and not repeated; one
+and SBX, CleanRL's own in SB3 (`cleanrl`). jaxrl has its defaults, but for Pendulum.
+A finished run is written to results/time_to_result.csv and not repeated; one
 that ends without passing the mark, or takes over an hour, has no seconds there; one
 that fails is not written.
 """

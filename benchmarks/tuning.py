@@ -8,28 +8,26 @@ is where the suite is compared with Spinning Up.
 """
 
 import argparse
-import csv
 from pathlib import Path
 
+import collect
 import numpy as np
 import records
 import suite
-import yaml
 
-from jaxrl.logging.columns import RETURNS, STEPS
+from jaxrl.logging.columns import STEPS
 
 RESULTS = Path(__file__).parent / "results" / "tuning.csv"
 
 
 def measured(run: Path) -> dict[str, str]:
     """Algorithm, environment, seed, step and return of a finished run."""
-    config = yaml.safe_load((run / "config.yaml").read_text())
-    rows = list(csv.DictReader((run / "progress.csv").read_text().splitlines()))
-    column = next(name for name in RETURNS if name in rows[0])
-    points = [(float(r[STEPS]), float(r[column])) for r in rows if r[column]]
-    if not points or points[-1][0] < config["steps"]:
+    config, rows = collect.read(run)
+    if not collect.is_finished(config, rows):
         raise SystemExit(f"{run} is not finished")
-    step = (config["steps"] - suite.HALF_WINDOW) // suite.GRID * suite.GRID
+    column = collect.column_of_returns(rows)
+    points = [(float(r[STEPS]), float(r[column])) for r in rows if r[column]]
+    step = suite.last_step(config["steps"])
     curve = suite.smoothed(suite.Curve(*np.array(points).T), step)
     return {
         "algo": config["algo"],
