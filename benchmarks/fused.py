@@ -240,22 +240,40 @@ def against_rejax(cases: list[Case]) -> None:
     """Prints a line per case: speeds, and ours over the faster of rejax's."""
     rows = []
     for case in cases:
-        peers = [side for side in case.sides if side.startswith("rejax")]
-        speeds = [rate(case.name, side) for side in ("jaxrl", *peers)]
-        if not peers or None in speeds:
+        if not (best := faster_peer(case)):
             continue
-        ours, *theirs = map(float, speeds)
-        best = peers[theirs.index(max(theirs))]
-        clocks = [rate(case.name, side, "seconds") or 0 for side in ("jaxrl", best)]
+        ours, theirs, *clocks = (
+            rate(case.name, side, column) or 0
+            for column in ("cpu_seconds", "seconds")
+            for side in ("jaxrl", best)
+        )
         compiled = [
             f"{median(case.name, side, 'compile_seconds'):.1f}"
             for side in ("jaxrl", best)
         ]
-        numbers = [f"{ours:,.0f}", f"{max(theirs):,.0f}", f"{ours / max(theirs):.2f} x"]
+        numbers = [f"{ours:,.0f}", f"{theirs:,.0f}", f"{ours / theirs:.2f} x"]
         clock = f"{clocks[0] / clocks[1]:.2f} x"
         rows.append([case.name, *numbers, clock, " / ".join(compiled)])
-    titles = ["one core", "jaxrl, steps per CPU second", "rejax", "ratio"]
+    titles = ("one core", "jaxrl, steps per CPU second", "rejax", "ratio")
     print_table([*titles, "by the clock", "compiling, s"], rows)
+
+
+def faster_peer(case: Case) -> str | None:
+    """The side of rejax with more steps per CPU second; None if one is missing."""
+    peers = [side for side in case.sides if side.startswith("rejax")]
+    rates = {side: rate(case.name, side) for side in ("jaxrl", *peers)}
+    if not peers or None in rates.values():
+        return None
+    return max(peers, key=lambda side: rates[side] or 0)
+
+
+def ratios(cases: list[Case]) -> dict[str, float]:
+    """Steps per CPU second over the faster of rejax's, by case."""
+    return {
+        case.name: (rate(case.name, "jaxrl") or 0) / (rate(case.name, best) or 1)
+        for case in cases
+        if (best := faster_peer(case))
+    }
 
 
 def costs(cases: list[Case]) -> None:

@@ -335,11 +335,17 @@ def spread(values: dict[str, float], case: Case) -> tuple[str, str]:
 
 
 def advantage(mine: dict[str, float], its: dict[str, float], case: Case) -> str:
-    """Ratio of medians (and of the rounds both have); above 1 jaxrl is better."""
+    """Ratio of medians, and in brackets those of the rounds that both have."""
+    both = mine.keys() & its
+    rounds = [ratio({turn: mine[turn]}, {turn: its[turn]}, case) for turn in both]
+    middle = ratio(mine, its, case)
+    return f"{middle:.2f} ({min(rounds):.2f} to {max(rounds):.2f})"
+
+
+def ratio(mine: dict[str, float], its: dict[str, float], case: Case) -> float:
+    """Of the medians over rounds; above 1 jaxrl is better."""
     sign = 1 if case.measure == "speed" else -1
-    middle = statistics.median(mine.values()) / statistics.median(its.values())
-    ratios = [(mine[turn] / its[turn]) ** sign for turn in mine.keys() & its]
-    return f"{middle**sign:.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+    return (statistics.median(mine.values()) / statistics.median(its.values())) ** sign
 
 
 def add_environment_flags(parser: argparse.ArgumentParser) -> None:

@@ -1,11 +1,12 @@
 """Rebuilds the tables and figures of the documentation from the committed results.
 
-    python benchmarks/verify.py           # fails where a table is not that of the data
-    python benchmarks/verify.py --write   # writes tables and figures
+    python benchmarks/verify.py           # fails where a text differs from the data
+    python benchmarks/verify.py --write   # writes tables, numbers and figures
 
-A table stands in a Markdown file between `<!-- table: NAME -->` and `<!-- end -->`. The
-pages in docs/ name theirs in `{benchmark}` and are made from the data when they are
-built; here it is checked that there are such tables.
+A table stands in a Markdown file between `<!-- table: NAME -->` and `<!-- end -->`, a
+number in a sentence between `<!-- number: NAME -->` and `<!-- end -->`. The pages in
+docs/ name their tables in `{benchmark}`, which are made from the data when the pages
+are built; here it is checked that there are such tables.
 Needs no network and no training, and takes seconds.
 """
 
@@ -28,6 +29,7 @@ import learn_jax
 import overview
 import published
 import records
+import sentences
 import speed
 import suite
 import time_to_result
@@ -38,6 +40,7 @@ TEXTS = sorted(
     [ROOT / "README.md", *ROOT.glob("benchmarks/*.md"), *ROOT.glob("docs/**/*.md")]
 )
 BLOCK = re.compile(r"(<!-- table: ([a-z-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+NUMBER = re.compile(r"(<!-- number: ([a-z0-9-]+) -->)(.*?)(<!-- end -->)")
 NAMED = re.compile(r"^```\{benchmark\} (\S+)", re.MULTILINE)
 TABLES: dict[str, Callable[[], list[str]]] = {
     "algorithms": overview.rows,
@@ -74,14 +77,22 @@ def printed(report: Callable, argument: Any) -> list[str]:
 
 
 def rebuilt(text: str) -> str:
-    """The text with every table made from the data."""
+    """The text with every table and number made from the data."""
 
     def table(block: re.Match) -> str:
-        if block[2] not in TABLES:
-            raise SystemExit(f"no table {block[2]!r}; there are {', '.join(TABLES)}")
-        return f"{block[1]}\n" + "\n".join(TABLES[block[2]]()) + f"\n\n{block[4]}"
+        lines = _named(TABLES, "table", block[2])()
+        return f"{block[1]}\n" + "\n".join(lines) + f"\n\n{block[4]}"
 
-    return BLOCK.sub(table, text)
+    def number(block: re.Match) -> str:
+        return block[1] + _named(sentences.SENTENCES, "number", block[2])() + block[4]
+
+    return NUMBER.sub(number, BLOCK.sub(table, text))
+
+
+def _named(known: dict[str, Callable], kind: str, name: str) -> Callable:
+    if name not in known:
+        raise SystemExit(f"no {kind} {name!r}; there are {', '.join(known)}")
+    return known[name]
 
 
 def differences(file: Path) -> list[str]:
@@ -125,7 +136,7 @@ def main() -> int:
     found = [line for file in TEXTS for line in differences(file)]
     absent = [name for name in shown() if not (figures.FOLDER / name).exists()]
     found += [f"benchmarks/results/{name} is missing" for name in absent]
-    print("\n".join(found) or "every table is that of the data")
+    print("\n".join(found) or "every table and number is that of the data")
     return 1 if found else 0
 
 

@@ -199,6 +199,34 @@ def test_a_number_that_is_not_in_the_data_is_found(tmp_path, monkeypatch):
     assert verify.differences(text)
 
 
+def test_a_number_in_a_sentence_that_is_not_of_the_data_is_found(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPTS)
+    verify = importlib.import_module("verify")
+    monkeypatch.setattr(verify, "ROOT", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("It is <!-- number: against-sb3 --><!-- end --> times as fast.\n")
+    page.write_text(verify.rebuilt(page.read_text()))
+    assert re.search(r"is <.*>\d\.\d to \d\.\d<.*> times as fast", page.read_text())
+    assert not verify.differences(page)
+    page.write_text(re.sub(r"\d\.\d to", "1.0 to", page.read_text()))
+    assert verify.differences(page)
+
+
+def test_a_sentence_counts_the_seeds_of_the_suite(monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPTS)
+    sentences = importlib.import_module("sentences")
+    make = sentences.suite.Cell
+    cells = [
+        make(algo, env, 240_000, np.zeros(seeds), 0, 1)
+        for algo, env, seeds in [
+            *(("ppo", "Hopper-v4", 5), ("ppo", "Ant-v4", 5), ("vpg", "Ant-v4", 5)),
+            *(("sac", "Hopper-v4", 3), ("sac", "Ant-v4", 1)),
+        ]
+    ]
+    monkeypatch.setattr(sentences.suite, "cells", lambda: cells)
+    assert sentences.seeds() == "5 of VPG and PPO, 1 to 3 of SAC"
+
+
 def test_a_page_that_names_a_missing_table_is_found(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(SCRIPTS))
     verify = importlib.import_module("verify")
