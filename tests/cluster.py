@@ -35,7 +35,8 @@ KillWait=20
 ReturnToService=2
 SwitchType=switch/none
 MpiDefault=none
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=2000 State=UNKNOWN
+GresTypes=gpu
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory=2000 Gres=gpu:1 State=UNKNOWN
 PartitionName=main Nodes={host} Default=YES MaxTime=60 State=UP
 """
 
@@ -60,6 +61,7 @@ def slurm(root):
         "cpus": os.cpu_count(),
     }
     conf.write_text(CONF.format(**settings))
+    (root / "gres.conf").write_text("Name=gpu File=/dev/null\n")  # nothing opens it
     with contextlib.ExitStack() as daemons:
         start_munge(root, daemons)
         for words in ["slurmctld", "-D", "-f", conf], ["slurmd", "-D", "-f", conf]:

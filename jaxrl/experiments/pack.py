@@ -4,7 +4,7 @@ import contextlib
 import functools
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from signal import Signals
 
@@ -20,6 +20,15 @@ def alike(job: Job, waiting: Sequence[Job]) -> list[Job]:
     if program is None:
         return [job]
     return [other for other in waiting if _program(other) == program]
+
+
+def grouped(jobs: Iterable[Job]) -> list[list[Job]]:
+    """The jobs that one program each can train; the others alone."""
+    left, groups = list(jobs), []
+    while left:
+        groups.append(alike(left[0], left))
+        left = [job for job in left if job not in groups[-1]]
+    return groups
 
 
 def _program(job: Job) -> str | None:

@@ -1,4 +1,4 @@
-"""Runs variants on a cluster: a job array of Slurm, submitted through submitit.
+"""Runs variants on a cluster: job arrays of Slurm, submitted through submitit.
 
 Slurm says what is in the queue, and a run's directory how it is doing. So no process
 has to keep running on the machine that submits, and the same command finds the jobs
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxrl.errors import UserError, suggestion
-from jaxrl.experiments import runner, slurm_queue
+from jaxrl.experiments import pack, runner, slurm_queue
 from jaxrl.experiments.job import Job
 from jaxrl.experiments.runner import JobTable, Options, Summary
 from jaxrl.experiments.slurm_queue import ArrayTask, settings_file
@@ -44,7 +44,10 @@ class Slurm:
     cpus: int = 1
     """Cores and threads of each process."""
     gpus: str = ""
-    """Number of GPUs, with or without their kind, as in a100:1."""
+    """Number of GPUs, with or without their kind, as in a100:1.
+
+    Runs in JAX environments that one program can train share the GPUs of one task.
+    """
     memory: str = ""
     """Main memory of the whole run, as in 8G."""
     account: str = ""
@@ -53,6 +56,11 @@ class Slurm:
     """Quality of service."""
     sbatch: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Further options of `sbatch` without their dashes; True for one without value."""
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether it asks for one, on which runs are trained side by side."""
+        return self.gpus.rpartition(":")[2].strip("0") != ""
 
     def parameters(self, processes: int, after: str = "") -> dict[str, Any]:
         """As submitit takes them, once the job `after` is over; None leaves one out."""
@@ -156,8 +164,25 @@ def run(
         _refuse_other_settings(jobs, queued)
         waiting = [job for job in jobs if job.state == "waiting"]
         fresh = [job for job in waiting if settings_file(job) not in queued]
-        submit(fresh, options, slurm, folder)
-        return slurm_queue.follow(JobTable(name, jobs, options), folder)
+        table = JobTable(name, jobs, options)
+        submit(_tasks(fresh, options, slurm, table), options, slurm, folder)
+        return slurm_queue.follow(table, folder)
+
+
+def _tasks(
+    jobs: Sequence[Job], options: Options, slurm: Slurm, table: JobTable
+) -> list[list[Job]]:
+    """The jobs of each task: without a GPU one, because the cores of a cluster are many
+    and one core trains runs one after the other.
+    """
+    if not (options.pack and slurm.has_gpus):
+        return [[job] for job in jobs]
+    tasks = pack.grouped(jobs)
+    for together in tasks:
+        if len(together) > 1:
+            first = together[0].variant.name
+            table.note(f"{len(together)} runs in one program, from {first}")
+    return tasks
 
 
 def _refuse_where_there_is_none() -> None:
@@ -174,8 +199,8 @@ def _refuse_where_there_is_none() -> None:
         )
 
 
-def _size(job: Job) -> int:
-    return job.variant.processes
+def _size(task: Sequence[Job]) -> int:
+    return task[0].variant.processes
 
 
 def _refuse_other_settings(
@@ -193,10 +218,12 @@ def _refuse_other_settings(
             )
 
 
-def submit(jobs: Sequence[Job], options: Options, slurm: Slurm, folder: Path) -> None:
-    """In arrays of equal runs, each as long as Slurm takes them."""
+def submit(
+    tasks: Sequence[Sequence[Job]], options: Options, slurm: Slurm, folder: Path
+) -> None:
+    """In arrays of equal tasks, each as long as Slurm takes them."""
     arrays: list[str] = []
-    for part in _parts(jobs, _longest_array()):
+    for part in _parts(tasks, _longest_array()):
         # Each array keeps to --jobs by itself, so one follows the other.
         after = arrays[-1] if arrays and options.jobs else ""
         try:
@@ -210,8 +237,10 @@ def submit(jobs: Sequence[Job], options: Options, slurm: Slurm, folder: Path) ->
             ) from None
 
 
-def _parts(jobs: Sequence[Job], longest: int) -> Iterator[Sequence[Job]]:
-    for _, group in itertools.groupby(sorted(jobs, key=_size), _size):
+def _parts(
+    tasks: Sequence[Sequence[Job]], longest: int
+) -> Iterator[Sequence[Sequence[Job]]]:
+    for _, group in itertools.groupby(sorted(tasks, key=_size), _size):
         equal = list(group)
         yield from (equal[i : i + longest] for i in range(0, len(equal), longest))
 
@@ -224,36 +253,39 @@ def _longest_array() -> int:
 
 
 def _submit_array(
-    jobs: Sequence[Job], options: Options, slurm: Slurm, folder: Path, after: str
+    tasks: Sequence[Sequence[Job]],
+    options: Options,
+    slurm: Slurm,
+    folder: Path,
+    after: str,
 ) -> str:
     """Its number; the tasks are listed in a file that the array's comment names."""
     import submitit
 
-    for job in jobs:
-        job.variant.write()
-        job.remove_outcome()
+    for job in itertools.chain(*tasks):
+        job.write()
     folder.mkdir(parents=True, exist_ok=True)
-    tasks = folder / f"{uuid.uuid4().hex}.json"
-    files = [settings_file(job) for job in jobs]
+    listing = folder / f"{uuid.uuid4().hex}.json"
+    runs = [[settings_file(job) for job in task] for task in tasks]
     own = {"retries": options.retries, "time_limit": options.time_limit}
-    write_atomically(tasks, json.dumps({"files": files, **own}, indent=2))
+    write_atomically(listing, json.dumps({"tasks": runs, **own}, indent=2))
     executor = submitit.SlurmExecutor(folder)
     executor.update_parameters(
         job_name=folder.parent.name,
-        comment=str(tasks),
-        array_parallelism=options.jobs or len(jobs),
+        comment=str(listing),
+        array_parallelism=options.jobs or len(tasks),
         stderr_to_stdout=True,
         use_srun=False,
         wckey=None,
-        **slurm.parameters(_size(jobs[0]), after),
+        **slurm.parameters(_size(tasks[0]), after),
     )
-    executor.parameters["map_count"] = len(jobs)
-    words = [sys.executable, "-m", "jaxrl.experiments.slurm_task", str(tasks)]
+    executor.parameters["map_count"] = len(tasks)
+    words = [sys.executable, "-m", "jaxrl.experiments.slurm_task", str(listing)]
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # it is in the error
             # In place of the shell, which would keep signals to itself.
             return executor._submit_command(f"exec {shlex.join(words)}").job_id
     except submitit.core.utils.FailedJobError as error:
-        tasks.unlink()
+        listing.unlink()
         reason = " ".join(str(error).replace("sbatch: error:", "").split())
         raise UserError(f"sbatch refused the array: {reason}") from None

@@ -28,7 +28,7 @@ ENDED = (
 
 
 class ArrayTask(NamedTuple):
-    """One run of a job array, as Slurm sees it."""
+    """One task of a job array, as Slurm sees it."""
 
     id: str
     state: str
@@ -54,13 +54,13 @@ def read(folder: Path) -> dict[str, ArrayTask]:
         raise UserError(f"squeue says: {' '.join(done.stderr.split())}")
     # Comments of other jobs may have several lines.
     lines = re.findall(r"(?m)^(\d+)\|(\d+)\|(.*)\|(.*)\|(/.*)$", done.stdout)
-    found = {}
+    found: dict[str, ArrayTask] = {}
     # Of two tasks for one variant, the later one counts.
     for array, index, state, reason, comment in sorted(lines, key=_array):
         if Path(comment).parent == folder and Path(comment).exists():
-            file = _files(comment)[int(index)]
             known = "" if reason == "None" else reason
-            found[file] = ArrayTask(f"{array}_{index}", state, known)
+            task = ArrayTask(f"{array}_{index}", state, known)
+            found |= dict.fromkeys(_files(comment)[int(index)], task)
     return found
 
 
@@ -68,8 +68,9 @@ def _array(line: tuple[str, ...]) -> int:
     return int(line[0])
 
 
-def _files(tasks: str) -> list[str]:
-    return json.loads(files.read_text(Path(tasks), files.TABLE))["files"]
+def _files(listing: str) -> list[list[str]]:
+    """The settings of the runs of each task."""
+    return json.loads(files.read_text(Path(listing), files.TABLE))["tasks"]
 
 
 def live(queue: Mapping[str, ArrayTask]) -> dict[str, ArrayTask]:

@@ -1,8 +1,9 @@
-"""One variant on a machine of a cluster: `python -m jaxrl.experiments.slurm_task LIST`.
+"""Variants on a machine of a cluster: `python -m jaxrl.experiments.slurm_task LIST`.
 
-Slurm starts this for each task of a job array. The run is a separate process, as in
-any grid, and saves when Slurm asks for the machine. Slurm requeues it then, or this
-process does where the time limit was reached, and it resumes.
+Slurm starts this for each task of a job array, which has one variant or several that
+one program trains. It runs in a separate process, as in any grid, and saves when Slurm
+asks for the machine. Slurm requeues it then, or this process does where the time limit
+was reached, and it resumes.
 """
 
 import json
@@ -10,7 +11,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,26 +25,29 @@ from jaxrl.runs.status import Status
 # Slurm sends it some time before the limit on a job's time; to end a job or take its
 # machine away, it sends SIGTERM.
 TIME_LIMIT = signal.SIGUSR1
+TOO_SHORT = "it reached its time limit in Slurm before it saved anything new"
 
 
 def main(file: Path, environment: Mapping[str, str]) -> int:
-    """Runs the variant that the list names for this task; the exit code."""
+    """Runs the variants that the list names for this task; the exit code."""
     tasks = json.loads(files.read_text(file, files.TABLE))
     number = int(environment["SLURM_ARRAY_TASK_ID"])
-    variant = Variant.read(Path(tasks["files"][number]))
-    job, before = Job.from_variant(variant), _saved(variant)
-    how = options(tasks, variant, environment)
-    summary = Runner(JobTable(file.stem, [job], how), how).run()
-    if summary.finished:
+    variants = [Variant.read(Path(each)) for each in tasks["tasks"][number]]
+    jobs, before = [Job.from_variant(each) for each in variants], _saved(variants)
+    how = options(tasks, variants[0], environment)
+    summary = Runner(JobTable(file.stem, jobs, how), how).run()
+    unfinished = [job for job in jobs if job.state != "finished"]
+    if not unfinished:
         return 0
     if summary.stopped_by is TIME_LIMIT:
-        if _saved(variant) != before:
+        if _saved(variants) != before:
             return _requeue(environment)
-        job.reason = "it reached its time limit in Slurm before it saved anything new"
+        for job in unfinished:
+            job.reason = TOO_SHORT
     elif summary.stopped_by:
         return 128 + summary.stopped_by
-    # For the process that monitors the array.
-    job.note_outcome(Status(state="failed", reason=job.reason, exit_code=1))
+    for job in unfinished:  # for the process that monitors the array
+        job.note_outcome(Status(state="failed", reason=job.reason, exit_code=1))
     return 1
 
 
@@ -63,9 +67,9 @@ def options(
     )
 
 
-def _saved(variant: Variant) -> list[int]:
-    """Without a new one, a requeued run would repeat the same steps without end."""
-    return reading.saved_checkpoints(variant.path)
+def _saved(variants: Sequence[Variant]) -> list[list[int]]:
+    """Without a new one, requeued runs would repeat the same steps without end."""
+    return [reading.saved_checkpoints(variant.path) for variant in variants]
 
 
 def _requeue(environment: Mapping[str, str]) -> int:

@@ -28,12 +28,7 @@ def jobs(made):
 
 def sizes(found):
     """Of the packs into which all jobs fall."""
-    left, counts = list(found), []
-    while left:
-        together = pack.alike(left[0], left)
-        left = [job for job in left if job not in together]
-        counts.append(len(together))
-    return sorted(counts)
+    return sorted(map(len, pack.grouped(found)))
 
 
 def table(path):

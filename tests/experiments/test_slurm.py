@@ -139,6 +139,23 @@ def test_a_preempted_run_is_requeued_and_ends_as_if_undisturbed(slurm, tmp_path,
 
 
 @pytest.mark.slurm
+def test_with_a_gpu_the_runs_that_one_program_can_train_are_one_task(slurm, tmp_path):
+    own = {"env": "phys2d/CartPole-v1", "seed": "[0, 1]", "num_envs": 4}
+    words = words_of(tmp_path, "g", **own, train_pi_iters="[2, 3]")
+    file = tmp_path / "g.yaml"
+    file.write_text(file.read_text().replace("cpus: 1", "cpus: 1, gpus: 1"))
+    code, printed = finished_command(words)
+    assert code == 0, printed
+    assert "4 of 4 finished" in printed
+    assert printed.count("2 runs in one program, from g_") == 2
+    (script,) = scripts(tmp_path, "g")
+    assert "#SBATCH --array=0-1%2" in script.read_text()
+    paths = sorted(path.parent for path in tmp_path.glob("runs/g/*/*/config.yaml"))
+    assert len(paths) == 4
+    assert table(paths[0]) != table(paths[1])  # each has its seed
+
+
+@pytest.mark.slurm
 def test_ctrl_c_leaves_the_jobs_and_a_rerun_finds_them(slurm, tmp_path):
     words = words_of(tmp_path, "g", seed="[0, 1, 2]", epochs=100_000)
     path = tmp_path / "runs/g/g/g_s0"
@@ -191,7 +208,7 @@ def test_a_run_of_several_processes_asks_for_as_many_tasks(slurm, tmp_path):
     (several,) = tiny("g").add("num_procs", 2).runs()
     folder = tmp_path / "runs/g/slurm"
     held = Slurm(sbatch={"hold": True})
-    slurm_module.submit([Job.from_variant(several)], Options(), held, folder)
+    slurm_module.submit([[Job.from_variant(several)]], Options(), held, folder)
     assert "--ntasks=2" in scripts(tmp_path, "g")[0].read_text()
     (task,) = slurm_queue.read(folder).values()
     assert (task.state, task.live) == ("PENDING", True)
@@ -236,7 +253,7 @@ def test_a_time_limit_without_progress_is_a_failure_and_no_endless_loop(
     (variant,) = tiny("g").runs()
     variant.write()
     file = tmp_path / "tasks.json"
-    file.write_text(f'{{"files": ["{variant.file}"], "retries": 0, "time_limit": 0}}')
+    file.write_text(f'{{"tasks": [["{variant.file}"]], "retries": 0, "time_limit": 0}}')
 
     def time_up(runner):
         (job,) = runner.table.jobs
@@ -296,6 +313,14 @@ def test_a_section_is_refused_in_a_sentence(tmp_path, capsys, section, part):
     (tmp_path / "g.yaml").write_text(f"algo: ppo\nenv: CartPole-v1\n{section}\n")
     assert main(["grid", "g.yaml"]) == 2
     assert re.search(part, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "expected"),
+    [("", False), ("0", False), ("a100:0", False), ("1", True), ("a100:10", True)],
+)
+def test_a_section_asks_for_gpus_or_not(gpus, expected):
+    assert Slurm(gpus=gpus).has_gpus == expected
 
 
 def test_what_is_asked_of_slurm_is_taken_as_it_is_written(tmp_path):
