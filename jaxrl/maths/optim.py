@@ -61,7 +61,8 @@ def masked_grad(
 ) -> tuple[Params, Any]:
     """Gradient and aux of `loss(params, *args)`; zeros if not `active`."""
     grad = functools.partial(jax.grad(loss, has_aux=True), net.params, *args)
-    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(grad))
+    _, aux = jax.eval_shape(lambda: loss(net.params, *args))  # without the gradient
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), (net.params, aux))
     return jax.lax.cond(active, grad, lambda: zeros)
 
 
