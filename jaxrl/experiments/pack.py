@@ -24,11 +24,10 @@ def alike(job: Job, waiting: Sequence[Job]) -> list[Job]:
 
 def grouped(jobs: Iterable[Job]) -> list[list[Job]]:
     """The jobs that one program each can train; the others alone."""
-    left, groups = list(jobs), []
-    while left:
-        groups.append(alike(left[0], left))
-        left = [job for job in left if job not in groups[-1]]
-    return groups
+    groups: dict[str | int, list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(_program(job) or id(job), []).append(job)
+    return list(groups.values())
 
 
 def _program(job: Job) -> str | None:
