@@ -254,7 +254,7 @@ def against_rejax(cases: list[Case]) -> None:
         numbers = [f"{ours:,.0f}", f"{theirs:,.0f}", f"{ours / theirs:.2f} x"]
         clock = f"{clocks[0] / clocks[1]:.2f} x"
         rows.append([case.name, *numbers, clock, " / ".join(compiled)])
-    titles = ("one core", "jaxrl, steps per CPU second", "rejax", "ratio")
+    titles = ["one core", "jaxrl, steps per CPU second", "rejax", "ratio"]
     print_table([*titles, "by the clock", "compiling, s"], rows)
 
 
