@@ -12,8 +12,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.lax import optimization_barrier  # keeps a transpose out of the product
 
+from jaxrl.maths import fusion
+
+LARGE = 8192  # numbers: 32 kB
 _fast = contextvars.ContextVar("fast", default=False)
 
 
@@ -53,9 +57,16 @@ def _transposed_product(x: jax.Array, weights: jax.Array) -> jax.Array:
     """x times weights, by transposes that its own transpose, xᵀ g, has to make too."""
     inputs, outputs = weights.shape
     if outputs < inputs:
-        product = _contract(optimization_barrier(weights.T), x, 1)
+        product = _contract(_transposed(weights), x, 1)
         return optimization_barrier(product).T
-    return _contract(optimization_barrier(x.T), weights, 0)
+    return _contract(_transposed(x), weights, 0)
+
+
+def _transposed(x: jax.Array) -> jax.Array:
+    """In memory. A large one is slower if it is fused with what computes x."""
+    if x.size > LARGE:
+        return fusion.unfused(jnp.transpose, x)
+    return optimization_barrier(x.T)
 
 
 def _contract(a: jax.Array, b: jax.Array, axis: int) -> jax.Array:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, UInt32
 
+from jaxrl.maths import fusion, prng
 from jaxrl.types import Transition
 
 GOLDEN = np.uint32(0x9E3779B9)  # 2³² over the golden ratio
@@ -19,8 +20,15 @@ def normal(
     key: Key[Array, ""], batch: Transition, size: int
 ) -> Float[Array, "batch size"]:
     """`size` standard normal draws for each transition of `batch` [B]."""
-    keys = jax.vmap(jax.random.fold_in, (None, 0))(key, fingerprint(batch))
-    return jax.vmap(lambda each: jax.random.normal(each, (size,)))(keys)
+
+    def draw(hashes: jax.Array) -> jax.Array:
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(key, hashes)
+        return jax.vmap(lambda each: jax.random.normal(each, (size,)))(keys)
+
+    hashes = fingerprint(batch)
+    if prng.is_unrolled(key):  # many expressions use the draws
+        return fusion.unfused(draw, hashes)
+    return draw(hashes)
 
 
 def fingerprint(batch: Transition) -> UInt32[Array, " batch"]:

@@ -16,6 +16,7 @@ from jaxrl.types import Tree
 
 Words = tuple[jax.Array, jax.Array]
 
+TAG = "fry_unrolled"
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = np.uint32(0x1BD11BDA)
 
@@ -71,7 +72,7 @@ UNROLLED = define_prng_impl(
     random_bits=_random_bits,
     fold_in=_fold_in,
     name="threefry2x32_unrolled",
-    tag="fry_unrolled",
+    tag=TAG,
 )
 
 
@@ -89,6 +90,11 @@ def like(tree: Tree, other: Tree) -> Tree:
         return _with(x, jax.random.key_impl(old)) if _is_default(old) else x
 
     return jax.tree.map(convert, tree, other)
+
+
+def is_unrolled(key: jax.Array) -> bool:
+    """Whether it is a key of a program that asked for it."""
+    return key.dtype.name == f"key<{TAG}>"
 
 
 def _is_default(x: Any) -> bool:

@@ -157,7 +157,7 @@ def epoch(carry: Carry, program: Program) -> tuple[Carry, Row]:
 
 def part(
     carry: Carry, program: Program, rounds: jax.Array | int, last: jax.Array | bool
-) -> tuple[Carry, tuple[jax.Array, jax.Array]]:
+) -> tuple[Carry, jax.Array]:
     """Some `rounds` of an epoch, the `last` ones of which end it.
 
     Also returns its statistics so far, packed.

@@ -143,7 +143,7 @@ class Engine:
                 lambda carry: jax.tree.map(broadcast, carry), self.shapes
             )
             chosen = jax.ShapeDtypeStruct(shape, bool)
-            lowered = self._on_devices().lower(carries, chosen, 1, False)
+            lowered = self._on_devices().lower(carries, chosen, *_on_device(1, False))
             options = WIDE_VECTORS if self.devices.on_host else None
             self._call: Callable = lowered.compile(compiler_options=options)
         except Exception as error:
@@ -202,7 +202,7 @@ class Engine:
         rows: dict[int, list[Row]] = {}
         for stack, own in self._grouped(trained):
             indices = [run % self._group for run in own]
-            given = (stack.carries, stack.mask(indices), rounds, last)
+            given = (stack.carries, stack.mask(indices), *_on_device(rounds, last))
             stack.carries, packed = self._call(*given)
             packed = jax.device_get(packed)  # waits for the result
             rows |= {run: self._rows(stack, packed, run) for run in own}
@@ -230,6 +230,12 @@ class Engine:
         """Greedy episodes of a run's policy."""
         stack, index = self.find(run)
         return jax.device_get(self._evaluate(stack.state(index), episodes, key))
+
+
+@functools.cache
+def _on_device(rounds: int, last: bool) -> tuple[jax.Array, jax.Array]:
+    """Most calls of a run have the same ones, whose transfer takes time."""
+    return jnp.array(rounds), jnp.array(last)
 
 
 def _choose(chosen: jax.Array, new: Any, old: Any) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jaxrl.maths import noise
+from jaxrl.maths import noise, prng
 from jaxrl.types import Transition
 
 normal = jax.jit(noise.normal, static_argnums=2)
@@ -31,6 +31,12 @@ def test_draws_are_standard_normal(key):
         np.testing.assert_allclose(column.mean(), 0, atol=4 / 141)
         np.testing.assert_allclose(column.var(), 1, atol=4 * 2**0.5 / 141)
         assert stats.kstest(column, "norm").pvalue > 1e-3
+
+
+def test_draws_of_a_faster_generator_are_the_same(key):
+    batch = transitions(20)
+    same = normal(prng.unrolled(key), batch, 4)
+    np.testing.assert_array_equal(same, normal(key, batch, 4))
 
 
 def test_columns_are_uncorrelated(key):
