@@ -13,8 +13,9 @@ from jaxrl.algos import ppo as PPO
 from jaxrl.algos import sac, td3
 from jaxrl.envs import jax_adapters, jax_batch
 from jaxrl.envs.jax import Step
+from jaxrl.parallel.devices import Devices
 from jaxrl.training import fused
-from jaxrl.training.jax_engine import WIDE_VECTORS, Engine
+from jaxrl.training.jax_engine import Engine
 from jaxrl.types import OffPolicy, OnPolicy
 
 Call = tuple[Callable[[int], Any], int]
@@ -43,7 +44,7 @@ def on_policy(given: dict[str, Any]) -> tuple[PPO.Config, OnPolicy]:
 
 def compiled(run: Callable, keys: Callable[[int], Any]) -> Callable[[int], Any]:
     """With the options that `jaxrl train` gives to the compiler."""
-    options = WIDE_VECTORS if jax.default_backend() == "cpu" else None
+    options = Devices(1, 1, "the run").compiler_options
     program = jax.jit(run).lower(keys(0)).compile(compiler_options=options)
     return lambda number: program(keys(number))
 

@@ -6,11 +6,13 @@
 An off-policy update with batch 256 and layers of 256 and 256 is nearly all matrix
 products. Its FLOPs divided by the rate of a 256x256 single-precision product (NumPy's
 BLAS), measured in turns with it, are the least time it could take. A scan makes 50
-updates with the state donated, as in training. On-policy updates use 4000 steps, with
-80 full-batch iterations on the policy and 80 on the value function, in one jitted call.
+updates with the state donated, compiled as in training. On-policy updates use 4000
+steps, with 80 full-batch iterations on the policy and 80 on the value function, in one
+jitted call.
 """
 
 import argparse
+import functools
 import os
 import statistics
 import sys
@@ -47,7 +49,9 @@ import records  # noqa: E402
 
 from jaxrl import algos  # noqa: E402
 from jaxrl.algos.presets import preset  # noqa: E402
-from jaxrl.types import Box, EnvSpec, OnPolicy, Transition  # noqa: E402
+from jaxrl.parallel.devices import Devices  # noqa: E402
+from jaxrl.training.learner import one_update  # noqa: E402
+from jaxrl.types import Box, EnvSpec, OnPolicy, Transition, identity  # noqa: E402
 
 OBS, ACTION, BATCH, SCAN = 11, 3, 256, 50
 SPEC = EnvSpec(OBS, Box((-1.0,) * ACTION, (1.0,) * ACTION))
@@ -95,15 +99,17 @@ class Case:
     def __init__(self, name: str) -> None:
         self.name, algo = name, algos.get(name)
         self.off_policy = not isinstance(algo.DATA, OnPolicy)
+        update = functools.partial(one_update(algo), pmean=identity)
         if self.off_policy:
             config, self.batch = algo.Config(), fake_batch(SCAN, BATCH)
-            self.step = lambda state, batch: jax.lax.scan(algo.update, state, batch)
+            self.step = lambda state, batch: jax.lax.scan(update, state, batch)
         else:
             config, _ = preset("spinup", name)
             if name == "ppo":  # never stop early: all 80 iterations are timed
                 config = type(config)(**vars(config) | {"target_kl": float("inf")})
-            self.batch, self.step = fake_batch(4000, 1), algo.update
-        self.step = jax.jit(self.step, donate_argnums=0)
+            self.batch, self.step = fake_batch(4000, 1), update
+        options = Devices(1, 1, "the batch").compiler_options
+        self.step = jax.jit(self.step, donate_argnums=0, compiler_options=options)
         self.state = algo.init(jax.random.key(0), SPEC, config)
         self.compile_seconds = seconds(self.run)
 

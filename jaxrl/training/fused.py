@@ -18,11 +18,11 @@ import jax.numpy as jnp
 from jaxrl.envs import jax_batch
 from jaxrl.envs.jax import JaxEnv
 from jaxrl.envs.jax_batch import EnvBatch
-from jaxrl.maths import dense, prng, summary
+from jaxrl.maths import prng, summary
 from jaxrl.maths.replay import DeviceReplay
 from jaxrl.maths.summary import Summary
 from jaxrl.training import returned
-from jaxrl.training.learner import all_finite
+from jaxrl.training.learner import all_finite, one_update
 from jaxrl.training.program import Program, make_program
 from jaxrl.types import (
     Algorithm,
@@ -205,8 +205,8 @@ def _split(carry: Carry) -> tuple[Carry, jax.Array, jax.Array]:
 
 
 def _update(state: Any, batch: Transition, program: Program) -> tuple[Any, Metrics]:
-    with dense.fast_gradients():
-        after, metrics = program.algo.update(prng.unrolled(state), batch, program.pmean)
+    learn = one_update(program.algo)
+    after, metrics = learn(prng.unrolled(state), batch, program.pmean)
     return prng.like(after, state), metrics
 
 

@@ -27,8 +27,6 @@ from jaxrl.training.jax_episodes import evaluate
 from jaxrl.training.program import Program
 
 SECONDS = 1.0  # of one call, between two looks for signals
-# XLA uses half of a CPU's 512-bit vectors by itself, because old ones slow down.
-WIDE_VECTORS = {"xla_cpu_prefer_vector_width": 512}
 
 
 class Call(NamedTuple):
@@ -144,7 +142,7 @@ class Engine:
             )
             chosen = jax.ShapeDtypeStruct(shape, bool)
             lowered = self._on_devices().lower(carries, chosen, *_on_device(1, False))
-            options = WIDE_VECTORS if self.devices.on_host else None
+            options = self.devices.compiler_options
             self._call: Callable = lowered.compile(compiler_options=options)
         except Exception as error:
             self._error = error

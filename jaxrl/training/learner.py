@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrl.maths import dense
 from jaxrl.parallel.devices import Devices, Learn
 from jaxrl.training import returned
 from jaxrl.training.buffers import unpack
@@ -22,7 +23,8 @@ def one_update(algo: Algorithm) -> Learn:
     """An update on a batch, whose result is checked: a user may have written it."""
 
     def learn(state: Any, batch: Any, pmean: Pmean) -> tuple[Any, Metrics]:
-        return returned.result(algo.update(state, batch, pmean=pmean))
+        with dense.fast_gradients():
+            return returned.result(algo.update(state, batch, pmean=pmean))
 
     return learn
 
