@@ -1,6 +1,7 @@
 """Copies the learning curves of finished suite runs into the results.
 
     python benchmarks/collect.py runs/mujoco
+    python benchmarks/collect.py --missing > missing.yaml    # a grid of the others
 
 Each curve is one small CSV, `results/mujoco/<algo>_<env>_<steps>_s<seed>.csv`:
 steps and returns, one row an epoch. `results/mujoco/runs.csv` lists the runs with the
@@ -15,9 +16,11 @@ from typing import Any
 
 import yaml
 
+from jaxrl.experiments import grid_file
 from jaxrl.logging.columns import RETURNS, STEPS
 
-RESULTS = Path(__file__).parent / "results" / "mujoco"
+SUITE = Path(__file__).with_name("mujoco.yaml")
+RESULTS = SUITE.parent / "results" / "mujoco"
 PACKAGES = ("jax", "flax", "optax", "gymnasium", "mujoco", "numpy")
 
 
@@ -41,7 +44,7 @@ def copy_curve(run: Path) -> dict[str, Any] | None:
     config, rows = read(run)
     if not is_finished(config, rows):
         return None
-    name = f"{config['algo']}_{config['env']}_{config['steps']}_s{config['seed']}.csv"
+    name = curve_name(config)
     column = column_of_returns(rows)
     with (RESULTS / name).open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -60,6 +63,22 @@ def copy_curve(run: Path) -> dict[str, Any] | None:
     }
 
 
+def curve_name(run: dict[str, Any]) -> str:
+    return f"{run['algo']}_{run['env']}_{run['steps']}_s{run['seed']}.csv"
+
+
+def missing() -> dict[str, Any]:
+    """The suite's runs without a curve, in its order, as a grid."""
+    every = [
+        {name: getattr(variant.run, name) for name in ("algo", "env", "steps", "seed")}
+        for variant in grid_file.read(str(SUITE)).variants
+    ]
+    left = [run for run in every if not (RESULTS / curve_name(run)).exists()]
+    if not left:
+        raise SystemExit("every run of the suite has a curve")
+    return left[0] | {"name": SUITE.stem} | ({"include": left[1:]} if left[1:] else {})
+
+
 def short(cell: str) -> str:
     return f"{float(cell):.6g}" if cell else ""
 
@@ -74,9 +93,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("runs", type=Path, help="directory of the suite's runs")
-    parser.add_argument("--commit", default="", help="commit of jaxrl that made them")
+    add = parser.add_argument
+    add("runs", type=Path, nargs="?", help="directory of the suite's runs")
+    add("--commit", default="", help="commit of jaxrl that made them")
+    add("--missing", action="store_true", help="print a grid of the suite's other runs")
     arguments = parser.parse_args()
+    if arguments.missing:
+        print(yaml.safe_dump(missing(), sort_keys=False), end="")
+        return
+    if not arguments.runs:
+        parser.error("name the directory of the runs, or --missing")
     RESULTS.mkdir(parents=True, exist_ok=True)
     found = known_runs()
     for progress in sorted(arguments.runs.glob("*/*/progress.csv")):

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 import jaxrl
+from jaxrl.experiments import grid_file
 
 ROOT = Path(jaxrl.__file__).parents[1]
 SCRIPTS = ROOT / "benchmarks"
@@ -251,3 +253,22 @@ def test_published_returns_are_compared_in_the_same_way(monkeypatch):
     assert best.mean == pytest.approx((497.5 + 700) / 2)  # of the mean over seeds
     assert last.mean == pytest.approx((952.5 + 0) / 2)  # of the last 100,000 steps
     assert published.ours("sac", "Hopper-v4", "best") is None
+
+
+def test_the_suites_runs_without_a_curve_are_a_grid(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(SCRIPTS)
+    collect = importlib.import_module("collect")
+    monkeypatch.setattr(collect, "RESULTS", tmp_path)
+    every = grid_file.read(str(collect.SUITE)).variants
+    curves = [tmp_path / collect.curve_name(vars(variant.run)) for variant in every]
+    for curve in curves[2:-2]:
+        curve.touch()
+    left = tmp_path / "left.yaml"
+    left.write_text(yaml.safe_dump(collect.missing()))
+    found = grid_file.read(str(left)).variants
+    names = [collect.curve_name(vars(variant.run)) for variant in found]
+    assert names == [curve.name for curve in (*curves[:2], *curves[-2:])]
+    for curve in [*curves[:2], *curves[-2:]]:
+        curve.touch()
+    with pytest.raises(SystemExit, match="every run of the suite has a curve"):
+        collect.missing()
