@@ -230,7 +230,7 @@ class Engine:
         return jax.device_get(self._evaluate(stack.state(index), episodes, key))
 
 
-@functools.cache
+@functools.lru_cache(maxsize=16)  # the rounds of calls that cut an epoch vary
 def _on_device(rounds: int, last: bool) -> tuple[jax.Array, jax.Array]:
     """Most calls of a run have the same ones, whose transfer takes time."""
     return jnp.array(rounds), jnp.array(last)
