@@ -101,15 +101,17 @@ class Devices:
             donate_argnums=0,
         )
 
-    def scatter(self, x: Any) -> Any:
-        """Part d of `x` [devices, ...] on device d."""
+    def scatter(self, tree: Tree) -> Tree:
+        """Part d of arrays [devices, ...] on device d."""
         if self.count == 1:
-            return x
-        return jax.device_put(x, NamedSharding(self._mesh, PartitionSpec(AXIS)))
+            return tree
+        return jax.device_put(tree, NamedSharding(self._mesh, PartitionSpec(AXIS)))
 
-    def part(self, x: jax.Array, device: int) -> jax.Array:
-        """What one device has of an array [devices, ...]."""
-        return x[0] if self.count == 1 else x.addressable_shards[device].data[0]
+    def part(self, tree: Tree, device: int) -> Tree:
+        """What one device has of arrays [devices, ...], as arrays [1, ...]."""
+        if self.count == 1:
+            return tree
+        return jax.tree.map(lambda x: x.addressable_shards[device].data, tree)
 
     def replicate(self, tree: Tree) -> Tree:
         """A copy on each device."""
@@ -130,9 +132,7 @@ class Devices:
 
     def single(self, tree: Tree) -> Tree:
         """The first device's copy, for programs that use one device."""
-        if self.count == 1:
-            return tree
-        return jax.tree.map(lambda x: x.addressable_shards[0].data, tree)
+        return self.part(tree, 0)
 
 
 def _update(learn: Learn, count: int, state: Any, batch: Any) -> tuple[Any, Any, Any]:

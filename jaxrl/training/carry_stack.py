@@ -38,30 +38,38 @@ class CarryStack:
     def fill(self, starts: dict[int, Carry]) -> None:
         """Takes the carries of the runs; one that has none is not trained."""
         some = next(iter(starts.values()))
-        carries = [self._split(starts.pop(i, some)) for i in range(self.size)]
-        structure = jax.tree.structure(carries[0])
-        leaves = [list(x) for x in zip(*map(jax.tree.leaves, carries), strict=True)]
-        del some, carries
-        # One after the other, so that all replay buffers are not there twice.
-        stacked = [self._stack(leaves.pop(0)) for _ in range(len(leaves))]
-        self.carries = jax.tree.unflatten(structure, stacked)
+        carries = [starts.pop(i, some) for i in range(self.size)]
+        rows = [carry.buffer.rows for carry in carries]
+        small = [_without_rows(carry) for carry in carries]
+        structure = jax.tree.structure(rows[0])
+        leaves = [list(x) for x in zip(*map(jax.tree.leaves, rows), strict=True)]
+        del some, carries, rows
+        # One after the other, so that all replay buffers are not there twice. The rest
+        # in one program, which compiles faster than one for each shape.
+        stacked = [
+            self.devices.scatter(self._stack(*leaves.pop(0)))
+            for _ in range(len(leaves))
+        ]
+        filled = self.devices.scatter(jax.jit(self._stack_trees)(*small))
+        buffer = filled.buffer._replace(rows=jax.tree.unflatten(structure, stacked))
+        self.carries = filled._replace(buffer=buffer)
 
-    def _split(self, carry: Carry) -> Carry:
+    def _stack_trees(self, *carries: Carry) -> Carry:
         """With a copy of its state for each device, where they share a run."""
-        if not self.splits_envs:
-            return carry
-        return carry._replace(state=self.copies(carry.state))
+        if self.splits_envs:
+            carries = tuple(x._replace(state=self.copies(x.state)) for x in carries)
+        return jax.tree.map(self._stack, *carries)
 
     def copies(self, tree: Any) -> Any:
         """[devices, ...]."""
         count = self.devices.count
         return jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *x.shape)), tree)
 
-    def _stack(self, of_runs: Sequence[jax.Array]) -> jax.Array:
+    def _stack(self, *of_runs: jax.Array) -> jax.Array:
         stack = jnp.stack(of_runs)
         if not self.splits_envs:
             stack = stack.reshape(*self.shape[::-1], *stack.shape[1:])
-        return self.devices.scatter(jnp.swapaxes(stack, 0, 1))
+        return jnp.swapaxes(stack, 0, 1)
 
     def mask(self, runs: Sequence[int]) -> np.ndarray:
         """Which of the carries are those of `runs`, in the shape of the stack."""
@@ -70,32 +78,52 @@ class CarryStack:
             mask[slice(None) if device is None else device, number] = True
         return mask
 
+    def _devices_of(self, run: int) -> Sequence[int]:
+        """Those that have a part of it."""
+        device, _ = self._place(run)
+        return range(self.devices.count) if device is None else [device]
+
     def parts_of(self, tree: Any, run: int) -> list[Any]:
         """Of a tree [devices, runs of a device, ...] those of a run's devices."""
-        device, number = self._place(run)
-        devices = range(self.devices.count) if device is None else [device]
-        return [jax.tree.map(lambda x, d=d: x[d, number], tree) for d in devices]
+        _, number = self._place(run)
+        return [
+            jax.tree.map(lambda x, d=device: x[d, number], tree)
+            for device in self._devices_of(run)
+        ]
 
     def state(self, run: int) -> Any:
         """The algorithm's."""
-        device, number = self._place(run)
-        part = self.devices.part
-        return jax.tree.map(lambda x: part(x, device or 0)[number], self.carries.state)
+        return self._copy(self.carries.state, run, self._devices_of(run)[0])
 
     def rest(self, run: int, rows: bool = True) -> Carry:
         """A run's carry without its state and, if not asked for, its buffer's rows."""
         carries = self.carries._replace(state=())
-        if not rows:
-            carries = carries._replace(buffer=carries.buffer._replace(rows=()))
-        return jax.tree.map(lambda x: self._of_run(x, run), carries)
+        carries = carries if rows else _without_rows(carries)
+        parts = [self._copy(carries, run, d) for d in self._devices_of(run)]
+        return jax.tree.map(_together, *parts) if self.splits_envs else parts[0]
 
-    def _of_run(self, x: jax.Array, run: int) -> Any:
-        device, number = self._place(run)
-        if device is not None:
-            return self.devices.part(x, device)[number]
-        parts = [self.devices.part(x, d)[number] for d in range(self.devices.count)]
-        return np.stack([np.asarray(arrays.key_data(part)) for part in parts])
+    def _copy(self, tree: Any, run: int, device: int) -> Any:
+        """Of what a device has of a run."""
+        _, number = self._place(run)
+        return _entry(self.devices.part(tree, device), number)
 
     def is_finite(self, run: int) -> bool:
         """Whether all its observations, rewards and parameters so far are."""
-        return bool(np.all(self._of_run(self.carries.finite, run)))
+        _, number = self._place(run)
+        finite = self.carries.finite
+        parts = [self.devices.part(finite, d) for d in self._devices_of(run)]
+        return all(np.asarray(part)[0, number] for part in parts)
+
+
+@jax.jit  # else every array would take two calls, and every shape two programs
+def _entry(part: Any, number: int) -> Any:
+    """From a device's part [1, runs, ...], the run of that number."""
+    return jax.tree.map(lambda x: x[0, number], part)
+
+
+def _together(*parts: jax.Array) -> np.ndarray:
+    return np.stack([np.asarray(arrays.key_data(part)) for part in parts])
+
+
+def _without_rows(carry: Carry) -> Carry:
+    return carry._replace(buffer=carry.buffer._replace(rows=()))
