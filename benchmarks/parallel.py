@@ -227,16 +227,32 @@ def known() -> Rounds:
     return rounds
 
 
+def medians() -> Medians:
+    return {key: statistics.median(values) for key, values in known().items()}
+
+
 def report() -> None:
-    rounds = known()
-    medians = {key: statistics.median(values) for key, values in rounds.items()}
+    means(known())
+    print()
+    runs(known())
+    for network in NETWORKS:
+        print()
+        scaling(network)
+
+
+def means(rounds: Rounds) -> None:
+    """Prints the cost of a mean in each way."""
     print(f"| µs per mean of | {' | '.join(f'{size:,}' for size in SIZES)} |")
     print("| --- " * (1 + len(SIZES)) + "|")
     for way in WAYS:
-        costs = [medians.get(("mean", way, size)) for size in SIZES]
-        cells = ["" if cost is None else f"{cost:.0f}" for cost in costs]
+        costs = [rounds.get(("mean", way, size)) for size in SIZES]
+        cells = [f"{statistics.median(cost):.0f}" if cost else "" for cost in costs]
         print(f"| {way} | {' | '.join(cells)} |")
-    print("\n| steps/s | one rank | two ranks | ratio | ratios of the rounds |")
+
+
+def runs(rounds: Rounds) -> None:
+    """Prints the speed of whole runs with one rank and two."""
+    print("| steps/s | one rank | two ranks | ratio | ratios of the rounds |")
     print("| --- | --- | --- | --- | --- |")
     for name in RUNS:
         one, two = (rounds.get(("steps", name, ranks), []) for ranks in (1, 2))
@@ -246,8 +262,6 @@ def report() -> None:
             cells.append(f"{statistics.median(ratios):.2f} x")
             cells.append(", ".join(f"{ratio:.2f}" for ratio in sorted(ratios)))
             print(f"| {name} | {' | '.join(cells)} |")
-    for network in NETWORKS:
-        scaling(medians, network)
 
 
 # Prediction for more ranks
@@ -283,35 +297,37 @@ LARGER = 16  # times the parameters: layers four times as wide
 
 
 def seconds_per_mean(
-    medians: Medians, floats: int, ranks: int, network: Network
+    middle: Medians, floats: int, ranks: int, network: Network
 ) -> float:
     """The callback's own time, as measured, plus a ring's or tree's on the network."""
-    own = [medians["mean", "callback", n] - medians["mean", "bare", n] for n in SIZES]
+    own = [middle["mean", "callback", n] - middle["mean", "bare", n] for n in SIZES]
     slope = max((own[-1] - own[0]) / (SIZES[-1] - SIZES[0]), 0)
     callback = 1e-6 * (own[0] + slope * floats)
     data = 2 * 4 * floats * (ranks - 1) / ranks / network.rate
     return callback + data + 2 * network.latency * math.ceil(math.log2(ranks))
 
 
-def scaling(medians: Medians, network: Network) -> None:
+def scaling(network: Network) -> None:
+    """Prints the predicted speed with more ranks."""
+    middle = medians()
     heads = " | ".join(f"{ranks} ranks" for ranks in RANKS)
-    print(f"\n| {network.name} | one rank | {heads} | means take half the time from |")
+    print(f"| {network.name} | one rank | {heads} | means take half the time from |")
     print("| --- " * (3 + len(RANKS)) + "|")
     for name, larger in itertools.product(UPDATES, (1, LARGER)):
-        if ("steps", name, 1) in medians:
+        if ("steps", name, 1) in middle:
             size = f", {larger} x the parameters" if larger > 1 else ""
-            cells = predict(medians, name, larger, network)
+            cells = predict(middle, name, larger, network)
             print(f"| {name}{size} | {' | '.join(cells)} |")
 
 
-def predict(medians: Medians, name: str, larger: int, network: Network) -> list[str]:
+def predict(middle: Medians, name: str, larger: int, network: Network) -> list[str]:
     """Steps per second with more ranks, with networks `larger` times as large."""
     means, steps = UPDATES[name]
-    work = medians["acting", name, 1] + larger * medians["updating", name, 1]
+    work = middle["acting", name, 1] + larger * middle["updating", name, 1]
 
     def waiting(ranks: int) -> float:
         costs = (
-            count * seconds_per_mean(medians, floats * larger, ranks, network)
+            count * seconds_per_mean(middle, floats * larger, ranks, network)
             for count, floats in means
         )
         return sum(costs) / steps

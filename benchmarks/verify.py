@@ -27,6 +27,7 @@ import fused
 import learn
 import learn_jax
 import overview
+import parallel
 import published
 import records
 import sentences
@@ -53,6 +54,10 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "learn-jax": lambda: printed(learn_jax.report, learn_jax.TASKS),
     "faults": lambda: printed(faults.report, faults.CASES),
     "env-workers": lambda: printed(env_workers.report, worker_rows()),
+    "parallel-means": lambda: printed(parallel.means, parallel.known()),
+    "parallel-runs": lambda: printed(parallel.runs, parallel.known()),
+    "parallel-ethernet": lambda: printed(parallel.scaling, parallel.NETWORKS[0]),
+    "parallel-infiniband": lambda: printed(parallel.scaling, parallel.NETWORKS[1]),
     "speed": lambda: printed(speed.summary, speed.CASES),
     "fused": lambda: printed(fused.against_rejax, fused.CASES),
     "fused-costs": lambda: printed(fused.costs, fused.CASES),
