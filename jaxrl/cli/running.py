@@ -116,10 +116,12 @@ def report_all(members: "Sequence[Member]", env: str, networks: str) -> int:
     for reason, count in ended.items():
         stdout.say(f"note: {count} of {len(members)} runs {reason}")
     root = shlex.quote(str(members[0].path.parent))
+    well = [shlex.quote(str(member.path)) for member in members if not member.error]
+    ended_well = f"{len(well)} of {len(members)}" if failed else str(len(members))
     stdout.say(
-        f"\nresults of {len(members)} runs in {root}",
+        f"\nresults of {ended_well} runs in {root}",
         f"  jaxrl plot {root}        jaxrl ls {root}",
-        f"  {here}jaxrl eval {paths[0]}        {here}jaxrl video {paths[0]}",
+        *(f"  {here}jaxrl eval {x}        {here}jaxrl video {x}" for x in well[:1]),
     )
     return status.FAILED if failed else 0
 

@@ -45,7 +45,8 @@ class Functional(NamedTuple):
     @property
     def spec(self) -> EnvSpec:
         """Sizes of observations, flattened, and actions."""
-        size = math.prod(self.env.observation_space.shape or ())
+        space = state_of(self.env.observation_space)
+        size = math.prod(space.shape or ())
         return EnvSpec(size, action_space(self.env.action_space))
 
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
@@ -66,7 +67,8 @@ class Functional(NamedTuple):
         return Step(after, obs, _number(reward), terminated, jnp.array(False))
 
     def _observe(self, state: Any, key: jax.Array) -> jax.Array:
-        return _flat(self.env.observation(state, key, self.env.default_params))
+        obs = self.env.observation(state, key, self.env.default_params)
+        return _flat(state_of(obs))
 
     def render(self, state: Any) -> np.ndarray:
         """A picture of the state."""
@@ -122,12 +124,7 @@ class Mujoco(NamedTuple):
         """With the sizes that the environment's first observation has."""
         # Its `observation_size` resets the environment, slowly; shapes are enough.
         obs = jax.eval_shape(lambda key: env.reset(key).obs, jax.random.PRNGKey(0))
-        if isinstance(obs, Mapping) and "state" not in obs:
-            raise ValueError(
-                f"its observations are a dict of {', '.join(obs)}; jaxrl takes the one "
-                "named 'state'"
-            )
-        shape = (obs["state"] if isinstance(obs, Mapping) else obs).shape
+        shape = state_of(obs).shape
         low, high = ((bound,) * env.action_size for bound in (-1.0, 1.0))
         return cls(env, EnvSpec(math.prod(shape), Box(low, high)), time_limit)
 
@@ -144,8 +141,7 @@ class Mujoco(NamedTuple):
         return Step(after, obs, reward, over, jnp.array(False))
 
     def _observe(self, state: Any) -> jax.Array:
-        obs = state.obs
-        return _flat(obs["state"] if isinstance(obs, Mapping) else obs)
+        return _flat(state_of(state.obs))
 
     def render(self, state: Any) -> np.ndarray:
         """A picture of the state, by MuJoCo's renderer."""
@@ -173,6 +169,49 @@ def _draw(model: Any, qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
     return renderer.render()
 
 
+class OfDict(NamedTuple):
+    """A user's environment with dicts of observations, of which it has `state`."""
+
+    env: Any
+
+    @property
+    def spec(self) -> EnvSpec:
+        """Sizes of the observation `state`, and actions."""
+        return self.env.spec
+
+    @property
+    def time_limit(self) -> int | None:
+        """The environment's, if it has one."""
+        return getattr(self.env, "time_limit", None)
+
+    def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
+        """An initial state and its observation."""
+        state, obs = self.env.reset(key)
+        return state, _flat(state_of(obs))
+
+    def step(self, state: Any, action: jax.Array, key: jax.Array) -> Step:
+        """What follows an action."""
+        after = self.env.step(state, action, key)
+        obs = _flat(state_of(after.obs))
+        return Step(after.state, obs, *(getattr(after, x) for x in Step._fields[2:]))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.env, name)  # such as `render`
+
+
+def state_of(obs: Any) -> Any:
+    """Of a dict of observations, or of their spaces, the one named `state`."""
+    if not isinstance(obs, Mapping):
+        return obs
+    names = list(obs)
+    if "state" not in names:
+        raise ValueError(
+            f"its observations are a dict of {', '.join(map(str, names))}; jaxrl takes "
+            "the one named 'state', and there is none"
+        )
+    return obs["state"]
+
+
 def _flat(obs: Any) -> jax.Array:
     return jnp.ravel(jnp.asarray(obs, jnp.float32))
 
@@ -191,8 +230,8 @@ def phys2d(name: str, env_kwargs: Mapping[str, Any]) -> JaxEnv:
         raise ValueError(sentence)
     made: Any = gym.make(env_id, disable_env_checker=True).unwrapped
     env = made.func_env
-    changed = type(env)(dict(env_kwargs)) if env_kwargs else env
-    return Functional(changed, gym.spec(env_id).max_episode_steps)
+    env.default_params = env.get_default_params(**env_kwargs)
+    return Functional(env, gym.spec(env_id).max_episode_steps)
 
 
 def gymnax(name: str, env_kwargs: Mapping[str, Any]) -> JaxEnv:
@@ -221,7 +260,7 @@ def brax(name: str, env_kwargs: Mapping[str, Any]) -> JaxEnv:
             env = envs.get_environment(name, **env_kwargs)
         return Mujoco.from_env(env, 1000)
     except KeyError:
-        raise ValueError(unknown("environment of brax", name, BRAX)) from None
+        raise ValueError(unknown("brax environment", name, BRAX)) from None
 
 
 def playground(name: str, env_kwargs: Mapping[str, Any]) -> JaxEnv:
@@ -232,6 +271,8 @@ def playground(name: str, env_kwargs: Mapping[str, Any]) -> JaxEnv:
     overrides = {"impl": "jax", **env_kwargs}
     try:
         env = registry.load(name, config_overrides=overrides)
+    except KeyError as error:  # which names a setting, and then shows all
+        raise TypeError(str(error.args[0]).partition("\n")[0]) from None
     except subprocess.CalledProcessError as error:  # it clones a repository
         raise ValueError(f"playground/{name} needs a download: {error}") from None
     limit = int(registry.get_default_config(name).episode_length)
@@ -279,7 +320,7 @@ class _LoadAtFirstUse(importlib.abc.MetaPathFinder):
 
 def _check_known(family: str, name: str, known: Iterable[str]) -> None:
     if name not in known:
-        raise ValueError(unknown(f"environment of {family}", name, known))
+        raise ValueError(unknown(f"{family} environment", name, known))
 
 
 def make(env_id: str, env_kwargs: Mapping[str, Any] | None = None) -> JaxEnv:

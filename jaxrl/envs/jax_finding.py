@@ -1,7 +1,8 @@
 """Which environments are JAX environments: by name, and those of users."""
 
 import inspect
-from collections.abc import Mapping
+import traceback
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium as gym
@@ -11,7 +12,7 @@ from gymnasium.experimental.functional import FuncEnv
 
 from jaxrl import user_modules
 from jaxrl.envs.jax import JaxEnv, Step
-from jaxrl.envs.jax_adapters import Functional, make
+from jaxrl.envs.jax_adapters import Functional, OfDict, make, state_of
 from jaxrl.envs.making import is_jax
 from jaxrl.envs.naming import FROM_PYTHON, GivenEnv, factory_in, is_jax_object
 from jaxrl.spaces import Discrete
@@ -20,7 +21,8 @@ from jaxrl.spaces import Discrete
 def find(env: GivenEnv, env_kwargs: Mapping[str, Any]) -> JaxEnv | None:
     """The JAX environment that `env` names, is or makes; None if it is another kind."""
     if is_jax(env):
-        return make(str(env), env_kwargs)
+        made = make(str(env), env_kwargs)
+        return _checked(made, f"{env} with {dict(env_kwargs)}") if env_kwargs else made
     found = _named(env)
     if inspect.isclass(found):
         found = found(**env_kwargs) if _looks_functional(found) else None
@@ -56,8 +58,14 @@ def _looks_functional(env: type) -> bool:
 
 def from_object(env: Any) -> JaxEnv:
     """A user's object with our protocol, or a `FuncEnv`."""
-    wrapped = Functional(env) if isinstance(env, FuncEnv) else env
-    return _checked(wrapped, type(env).__name__)
+    name = type(env).__name__
+    if isinstance(env, FuncEnv):
+        return _checked(Functional(env), name)
+    _, obs = _pair(_traced(env.reset, name, "reset")(jax.random.key(0)), name)
+    if isinstance(obs, Mapping):
+        state_of(obs)
+        env = OfDict(env)
+    return _checked(env, name)
 
 
 def _checked(env: JaxEnv, name: str) -> JaxEnv:
@@ -66,11 +74,10 @@ def _checked(env: JaxEnv, name: str) -> JaxEnv:
     zero = jnp.zeros(() if isinstance(action, Discrete) else action.size)
     chosen = action.scale(zero.astype(int) if isinstance(action, Discrete) else zero)
 
-    def first_step(key: jax.Array) -> tuple[Any, jax.Array, Step]:
-        state, obs = env.reset(key)
-        return state, obs, env.step(state, chosen, key)
-
-    before, obs, after = jax.eval_shape(first_step, jax.random.key(0))
+    key = jax.random.key(0)
+    before, obs = _pair(_traced(env.reset, name, "reset")(key), name)
+    after = _traced(env.step, name, "step")(before, chosen, key)
+    _check_step(after, name)
     if obs.shape != (size,) or after.obs.shape != (size,):
         raise ValueError(
             f"{name} has observations of shape {obs.shape} after reset and "
@@ -85,3 +92,57 @@ def _checked(env: JaxEnv, name: str) -> JaxEnv:
             f"{shapes[1]} and {shapes[0]}"
         )
     return env
+
+
+def _traced(function: Callable, name: str, what: str) -> Callable:
+    """The shapes that a user's function returns; a sentence if it cannot be traced."""
+
+    def shapes(*given: Any) -> Any:
+        try:
+            return jax.eval_shape(function, *given)
+        except Exception as error:
+            place = _place_in(error, function)
+            reason = str(error).partition("\n")[0].strip(" .")
+            raise ValueError(
+                f"{name}: {what} failed{place} with {type(error).__name__}: {reason}; "
+                "it must be a pure function that jax.jit can compile"
+            ) from error
+
+    return shapes
+
+
+def _place_in(error: Exception, function: Callable) -> str:
+    """The last line of the user's file that failed."""
+    try:
+        file = inspect.getsourcefile(inspect.unwrap(function))
+    except TypeError:  # an object that can be called
+        return ""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == file]
+    return f" in line {lines[-1]} of {file}" if lines else ""
+
+
+def _pair(found: Any, name: str) -> tuple[Any, Any]:
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise ValueError(
+            f"{name}: reset must return a pair, a state and an observation, but "
+            f"returned a {type(found).__name__}"
+        )
+    return found
+
+
+def _check_step(after: Any, name: str) -> None:
+    if not all(hasattr(after, field) for field in Step._fields):
+        raise ValueError(
+            f"{name}: step must return a jaxrl.envs.jax.Step of "
+            f"{', '.join(Step._fields)}, but returned a {type(after).__name__}"
+        )
+    for field in ("reward", "terminated", "truncated"):
+        value = getattr(after, field)
+        flag = field != "reward"
+        if value.shape != () or (flag and value.dtype != bool):
+            wanted = "bool" if flag else "number"
+            raise ValueError(
+                f"{name}: {field} must be one {wanted}, of shape (), but step returns "
+                f"{value.dtype} of shape {value.shape}"
+            )

@@ -192,7 +192,8 @@ def _call(factory: Factory, env_kwargs: Mapping[str, Any]) -> gym.Env:
     if is_jax_object(made):
         return _as_gymnasium(made)
     raise ValueError(
-        f"{word} must return a gymnasium environment, but returned a "
+        f"{word} must return a gymnasium environment, or a JAX environment with "
+        "`spec`, `reset` and `step`, but returned a "
         f"{type(made).__module__}.{type(made).__name__}"
     )
 

@@ -42,7 +42,8 @@ def name_of(env: GivenEnv) -> str:
     if not callable(env):
         raise ValueError(
             f"env is {env!r}, but must be an id, a callable that makes a gymnasium "
-            "environment, or an environment"
+            "environment, an environment, or a JAX environment, which has `spec`, "
+            "`reset` and `step`"
         )
     module, name = getattr(env, "__module__", ""), getattr(env, "__qualname__", "")
     if module and name and module != "__main__" and "<" not in name:

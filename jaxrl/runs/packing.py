@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxrl.algos import presets
-from jaxrl.errors import UserError, differences
+from jaxrl.errors import UserError
 from jaxrl.runs import directory
 from jaxrl.runs.spec import Run, known_settings
 from jaxrl.settings import is_leaf
@@ -37,7 +37,9 @@ def refuse_different(runs: Sequence[Run]) -> None:
     """Refuses runs that need different programs."""
     first = program_settings(runs[0])
     for run in runs[1:]:
-        if found := differences(first, program_settings(run)):
+        its = program_settings(run)
+        if names := [x for x in first | its if first.get(x) != its.get(x)]:
+            found = [f"{x} ({first.get(x)!r} and {its.get(x)!r})" for x in names]
             raise UserError(
                 f"{directory.run_path(runs[0])} and {directory.run_path(run)} differ "
                 f"in {', '.join(found)}; only runs that differ in seeds and "
@@ -60,7 +62,8 @@ def seeds(given: Any, first: int) -> list[int]:
     if not found or len(found) > MOST or len(set(found)) < len(found):
         raise UserError(
             f"seeds is {given!r}, but must be a number of seeds up to {MOST}, as in "
-            "--seeds 16, or different seeds, as in --seeds 3,5,8"
+            "--seeds 16, or different seeds, as in --seeds 3,5,8 (in Python "
+            "seeds=[3, 5, 8])"
         )
     return found
 

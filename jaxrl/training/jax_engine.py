@@ -88,6 +88,7 @@ class Engine:
 
     def find(self, run: int) -> tuple[CarryStack, int]:
         """The stack with a run's carry, and its index there."""
+        self._fill()
         return self._stacks[run // self._group], run % self._group
 
     # Start
@@ -116,7 +117,12 @@ class Engine:
         self._starts[run] = carry
 
     def _fill(self) -> None:
-        """A run without a carry, which is not trained, has another one's."""
+        """With what `start` was given; a run without it is not trained, and has some.
+
+        Also before the first call: a signal may come while the program compiles.
+        """
+        if not self._starts:
+            return
         for i, stack in enumerate(self._stacks):
             runs = range(i * self._group, (i + 1) * self._group)
             starts = {
@@ -193,8 +199,7 @@ class Engine:
         """
         if self._error:
             raise self._error
-        if self._starts:
-            self._fill()
+        self._fill()
         trained, rounds = self._next_call(runs, rounds_left)
         last, start = rounds == rounds_left, time.perf_counter()
         rows: dict[int, list[Row]] = {}

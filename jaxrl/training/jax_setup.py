@@ -228,7 +228,9 @@ def prepare_jax(
 ) -> JaxSetup:
     """Makes the parts of a run; refuses, and writes nothing, if it cannot be run."""
     if run.env_workers:
-        raise ValueError("a JAX environment has no workers; leave out --env_workers")
+        raise ValueError(
+            "JAX environments run without worker processes; leave out --env_workers"
+        )
     if run.wandb and mpi.rank() == 0:
         Wandb.check_available()
     engine = shared.engine or _make_engine(run, env, user, shared.size)

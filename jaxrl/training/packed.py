@@ -109,7 +109,10 @@ def resume_all(
     paths: Sequence[Path], options: ResumeOptions, screen: bool = True
 ) -> list[Member]:
     """Runs that were begun."""
-    check([directory.read(directory.config_text(path)) for path in paths])
+    runs = [directory.read(directory.config_text(path)) for path in paths]
+    if options.steps:  # then it does not matter that they had different ones
+        runs = [dataclasses.replace(run, steps=options.steps) for run in runs]
+    check(runs)
     with Pack(len(paths), screen) as pack:
         for path in paths:
             pack.add(path, functools.partial(train.resumed, path, options))
@@ -186,8 +189,9 @@ class Pack:
             member.fail(error)
             if terminal:
                 show.leave_out(training)
+                others = "; the others continue" if self._sound() else ""
                 reason = status.describe(error)
-                terminal.print(f"{member.path} failed: {reason}; the others continue")
+                terminal.print(f"{member.path} failed: {reason}{others}")
 
         trainings = [member.training for member in members.values()]
         if terminal:
@@ -207,8 +211,9 @@ def _terminal(screen: bool, members: Sequence[Member]) -> Iterator[Terminal | No
     setups = [member.start.setup for member in members if member.start]
     total = sum(setup.run.total_steps for setup in setups)
     terminal = Terminal(total, sum(setup.progress.env_steps for setup in setups))
-    first, *_, last = (str(member.path) for member in members)
-    terminal.print(f"{len(members)} runs in one program, writing to {first} ... {last}")
+    ends = dict.fromkeys(str(members[i].path) for i in (0, -1))
+    runs = f"{len(members)} runs" if len(members) > 1 else "1 run"
+    terminal.print(f"{runs} in one program, writing to {' ... '.join(ends)}")
     notes = [note for member in members if member.start for note in member.start.notes]
     for note in dict.fromkeys(notes):
         terminal.print(f"note: {note}")
@@ -230,15 +235,34 @@ class Summary:
         self._trainings.remove(training)
 
     def __call__(self, end: EpochEnd) -> None:
-        running = [x for x in self._trainings if not x.is_complete]
-        behind = any(x.setup.progress.epoch < end.epoch for x in running)
-        if behind or end.epoch <= self._shown:
-            return
-        self._shown = end.epoch
-        last = [x.log.history[-1] for x in self._trainings if x.log.history]
-        here = [row for row in last if row["Epoch"] == end.epoch]
-        steps = sum(int(row[STEPS] or 0) for row in last)
-        self._terminal.write(_summary(here, end.epoch), steps)
+        """The epochs of which all runs have a row, but those that ended before."""
+        logged = [x.log.history for x in self._trainings if x.log.history]
+        open_ = [x for x in self._trainings if not _has_ended(x)]
+        ready = (_epoch(x.log.history[-1]) if x.log.history else 0 for x in open_)
+        newest = max(_epoch(history[-1]) for history in logged)
+        for epoch in range(self._shown + 1, min(ready, default=newest) + 1):
+            rows = [_row(history, epoch) for history in logged]
+            here = [row for row in rows if _epoch(row) == epoch]
+            steps = sum(int(row[STEPS] or 0) for row in rows)
+            self._terminal.write(_summary(here, epoch), steps)
+            self._shown = epoch
+
+
+def _has_ended(training: Training) -> bool:
+    """Whether it has logged its last row."""
+    history, steps = training.log.history, training.setup.progress.env_steps
+    logged = (history[-1][STEPS] or 0) if history else 0
+    return training.is_complete and logged >= steps
+
+
+def _epoch(row: Row) -> int:
+    return int(row["Epoch"] or 0)
+
+
+def _row(history: list[Row], epoch: int) -> Row:
+    """That of an epoch, or of the nearest that the run has."""
+    place = len(history) - 1 - _epoch(history[-1]) + epoch
+    return history[min(max(place, 0), len(history) - 1)]
 
 
 def _summary(rows: list[Row], epoch: int) -> Row:

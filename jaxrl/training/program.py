@@ -73,6 +73,11 @@ def make_program(
                 f"which is {divisor}"
                 + (f", in each of {shards} shares" if shards > 1 else "")
             )
+    if isinstance(data, OffPolicy) and data.update_every > data.replay_size:
+        raise ValueError(
+            f"replay_size is {data.replay_size}, but must be at least update_every, "
+            f"which is {data.update_every}"
+        )
     return Program(algo, env, data, shards=shards)
 
 

@@ -145,8 +145,8 @@ def prepare(
         jax_env = jax_finding.find(given, run.env_kwargs)
         if jax_env is None and shared:
             raise ValueError(
-                f"{given} is no JAX environment; several runs in one program need one "
-                "(jaxrl grid trains in others, with a process for each run)"
+                f"{given} is not a JAX environment; several runs in one program need "
+                "one (jaxrl grid trains in others, with a process for each run)"
             )
         if jax_env is None:
             return _prepare(run, user)

@@ -4,15 +4,19 @@ import importlib.util
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
 
-from jaxrl.envs import jax_adapters, jax_batch
-from jaxrl.spaces import Box
+from jaxrl.envs import jax_adapters, jax_batch, jax_finding
+from jaxrl.envs.jax import Step
+from jaxrl.spaces import Box, Discrete, EnvSpec
 
 STEPS = 100
 
@@ -173,3 +177,95 @@ def test_every_start_is_drawn_and_none_is_cached():
     np.testing.assert_array_equal(after.obs[1::2], envs.obs[1::2])
     starts = np.concatenate([envs.obs, after.obs[::2], later.obs[::2]])
     assert len(np.unique(starts, axis=0)) == 16
+
+
+class Walk(NamedTuple):
+    """A step to the left or right, whose results a test can change."""
+
+    changes: tuple[tuple[str, Any], ...] = ()
+    observe: Callable = lambda x: x[None]
+    spec: EnvSpec = EnvSpec(1, Discrete(2))
+    time_limit: int = 7
+
+    def reset(self, key):
+        x = jax.random.uniform(key)
+        return x, self.observe(x)
+
+    def step(self, state, action, key):
+        x = state + 2 * action - 1
+        true = Step(x, self.observe(x), x, jnp.abs(x) > 3, jnp.array(False))
+        return true._replace(**{name: change(x) for name, change in self.changes})
+
+
+def test_of_a_dict_of_observations_the_state_is_taken():
+    env = jax_finding.from_object(Walk(observe=lambda x: {"state": x[None], "y": x}))
+    _, obs = env.reset(jax.random.key(0))
+    _, plain = Walk().reset(jax.random.key(0))
+    assert obs == plain
+    after = env.step(obs[0], jnp.array(1), jax.random.key(0))
+    np.testing.assert_allclose(after.obs, plain + 1, 1e-6)
+    assert jax_batch.time_limit(env, 100) == 7
+    with pytest.raises(ValueError, match=r"dict of pixels.*'state'"):
+        jax_finding.from_object(Walk(observe=lambda x: {"pixels": x[None]}))
+
+
+class DictSpace(CartPoleFunctional):
+    name = "state"
+
+    @property
+    def observation_space(self):
+        return gymnasium.spaces.Dict({self.name: CartPoleFunctional.observation_space})
+
+    def observation(self, state, rng, params=None):
+        return {self.name: super().observation(state, rng, params)}
+
+
+def test_of_a_functional_environments_dict_the_state_is_taken():
+    env = jax_finding.from_object(DictSpace())
+    assert env.spec.obs_size == 4
+    assert env.reset(jax.random.key(0))[1].shape == (4,)
+    with pytest.raises(ValueError, match=r"dict of pixels.*'state'"):
+        jax_finding.from_object(DictSpace({"name": "pixels"}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"reward": lambda x: x[None]}, r"reward must be one number.*\(1,\)"),
+        ({"terminated": lambda x: x}, "terminated must be one bool.*float32"),
+        ({"truncated": lambda x: x[None] > 0}, r"truncated must be one bool.*\(1,\)"),
+        ({"reward": lambda x: 1.0 if x > 0 else 0.0}, "step failed in line .*compile"),
+        ({"obs": lambda x: jnp.zeros(2)}, "obs_size 1"),
+    ],
+)
+def test_a_step_that_does_not_fit_is_refused_in_a_sentence(changes, words):
+    with pytest.raises(ValueError, match=words) as refused:
+        jax_finding.from_object(Walk(tuple(changes.items())))
+    assert "Walk" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_step_that_returns_no_step_is_refused():
+    class Pair(Walk):
+        def step(self, state, action, key):
+            return state, state[None]
+
+    with pytest.raises(ValueError, match=r"Step of state, obs.*returned a tuple"):
+        jax_finding.from_object(Pair())
+
+
+def test_parameters_of_gymnasiums_environments_are_set_or_refused():
+    heavy = jax_adapters.make("phys2d/CartPole-v1", {"gravity": 100.0})
+    usual = jax_adapters.make("phys2d/CartPole-v1")
+    key = jax.random.key(0)
+    states = [usual.reset(key)[0]] * 2
+    for _ in range(3):
+        states = [
+            env.step(state, jnp.array(1), key).state
+            for env, state in zip((usual, heavy), states, strict=True)
+        ]
+    assert not np.allclose(*states)
+    with pytest.raises(ValueError, match="gravty"):
+        jax_adapters.make("phys2d/CartPole-v1", {"gravty": 5.0})
+    with pytest.raises(ValueError, match="failed"):
+        jax_finding.find("phys2d/CartPole-v1", {"gravity": "abc"})

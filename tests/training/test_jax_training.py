@@ -16,6 +16,7 @@ from jaxrl.errors import UserError
 from jaxrl.logging.columns import CLOCKS
 from jaxrl.runs import arrays
 from jaxrl.spaces import Discrete, EnvSpec
+from jaxrl.training import jax_loop
 
 SMALL = {
     "ppo": {"steps_per_epoch": 128, "num_envs": 4, "minibatches": 4},
@@ -70,6 +71,22 @@ def test_a_stopped_run_resumes_as_if_it_had_not_stopped(algo, tmp_path):
     assert len(resumed.history) == len(whole.history) == 4
     assert_same(whole, resumed)
     assert np.isfinite([row["AverageTestEpRet"] for row in whole.history]).all()
+
+
+def test_a_signal_while_it_compiles_leaves_a_run_that_resumes(tmp_path, monkeypatch):
+    def interrupt(runs):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return False
+
+    own = small("ppo", epochs=2)
+    whole = jaxrl.train("ppo", ENVS["ppo"], out=str(tmp_path / "whole"), **own)
+    monkeypatch.setattr(jax_loop, "wait_for_compiler", interrupt)
+    cut = jaxrl.train("ppo", ENVS["ppo"], out=str(tmp_path / "cut"), **own)
+    both = jaxrl.train("ppo", ENVS["ppo"], seeds=2, out=str(tmp_path / "two"), **own)
+    monkeypatch.undo()
+    assert {run.stopped_by for run in (cut, *both)} == {signal.SIGTERM}
+    for run in (cut, both[0]):
+        assert_same(whole, jaxrl.resume(run.directory, screen=False))
 
 
 def test_columns_are_those_of_gymnasiums_environments(tmp_path):

@@ -3,6 +3,7 @@
 import re
 
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from test_jax_training import ENVS, assert_same, each_algorithm, rows, small
 
@@ -69,6 +70,45 @@ def test_the_command_trains_as_many_seeds_as_asked(tmp_path, capsys):
     assert main([*command, "--seeds", "5,9"]) == 2
     assert "x_s5" in capsys.readouterr().err
     assert not (tmp_path / "x" / "x_s9").exists()
+
+
+def train_command(out, *words):
+    sizes = "--num_envs 4 --steps_per_epoch 64 --hidden 8 --minibatches 4"
+    command = ["train", "ppo", "--env", ENVS["ppo"], *sizes.split()]
+    command += ["--out", str(out), "--exp_name", "x", "--num_test_episodes", "0"]
+    return main([*command, *words])
+
+
+def test_one_seed_is_enough(tmp_path, capsys):
+    assert train_command(tmp_path, "--epochs", "2", "--seeds", "1") == 0
+    assert "1 run in one program" in capsys.readouterr().out
+    assert reading.record(tmp_path / "x" / "x_s0").state == "finished"
+
+
+@pytest.mark.parametrize("stop", [[], ["--stop_return", "25"]])
+def test_an_epochs_line_is_the_mean_of_all_runs_that_have_it(stop, tmp_path, capsys):
+    assert train_command(tmp_path, "--epochs", "4", "--seeds", "3", *stop) == 0
+    printed = capsys.readouterr().out
+    lines = re.findall(r"^epoch (\d+) .*EpRet (\S+)", printed, re.M)
+    runs = [reading.record(x).progress for x in sorted((tmp_path / "x").iterdir())]
+    returns = [dict(zip(x["Epoch"], x["AverageEpRet"], strict=True)) for x in runs]
+    assert [int(epoch) for epoch, _ in lines] == sorted(set().union(*returns))
+    for epoch, shown in lines:
+        own = [run[int(epoch)] for run in returns if int(epoch) in run]
+        assert float(shown) == pytest.approx(np.nanmean(own), abs=0.06)
+    if not stop:
+        assert "768/768" in printed
+
+
+def test_runs_of_different_lengths_are_made_equally_long_together(tmp_path, capsys):
+    own = small("ppo", epochs=2)
+    begun = jaxrl.train("ppo", ENVS["ppo"], seeds=2, out=str(tmp_path), **own)
+    jaxrl.resume(begun[1].directory, steps=384, screen=False)
+    paths = [str(run.directory) for run in begun]
+    assert main(["resume", *paths]) == 2
+    assert "steps" in capsys.readouterr().err
+    assert main(["resume", *paths, "--steps", "512"]) == 0
+    assert [len(reading.record(x).progress["Epoch"]) for x in paths] == [4, 4]
 
 
 @pytest.mark.parametrize("seeds", ["0", "-1", "x", "1,,2", "3,3", 2.5, [], [1, -2], ""])
