@@ -22,7 +22,7 @@ gradient steps; nothing is normalised and no policy evaluated. The differences:
 
 Resets: 64 environments of brax hopper, of which 0.5 % end in a step, with and without
 starting their next episode. Epochs: one call for each epoch, whose row is fetched, with
-and without, in one scan.
+and without, in one scan. Those of PPO take 15 ms, those of SAC about a second.
 """
 
 import argparse
@@ -83,6 +83,12 @@ def scaling(num_envs: int, seeds: int, *sides: str) -> Case:
     return case._replace(sides=sides, rounds=3)
 
 
+def epochs(algo: str, task: str, count: int) -> Case:
+    given = {"algo": algo, "epochs": count}
+    name = f"epochs, {algo.upper()} {task}"
+    return Case(name, "epochs", given, ("epochs", "one scan"))
+
+
 def compiling(env: str) -> Case:
     return Case(f"compile {env}", "compiling", {"env": env}, rounds=1)
 
@@ -101,7 +107,8 @@ CASES = [
         for backend in ("spring", "generalized")
         for sides in [("resets", "none")]
     ),
-    Case("epochs, PPO CartPole", "epochs", {"epochs": 250}, ("epochs", "one scan")),
+    epochs("ppo", "CartPole", 250),
+    epochs("sac", "Pendulum", 8),
     *(
         compiling(env)
         for env in (

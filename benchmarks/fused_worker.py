@@ -129,10 +129,17 @@ def resets(side: str, given: dict[str, Any]) -> Call:
 
 def epochs(side: str, given: dict[str, Any]) -> Call:
     """A run by one call an epoch, as `jaxrl train` makes it, or by one scan."""
-    given = CARTPOLE | given | {"seeds": 1}
+    if given["algo"] == "ppo":
+        program, config = cartpole("gymnax/CartPole-v1", CARTPOLE | given)
+    else:
+        program, config = pendulum(given["epochs"])
+    steps = program.data.steps_per_epoch * given["epochs"]
+
+    def train(key: jax.Array) -> Any:
+        return fused.train(key, program.algo, program.env, config, program.data)[1]
+
     if side == "one scan":
-        return ppo(side, given)
-    program, config = cartpole("gymnax/CartPole-v1", given)
+        return compiled(train, jax.random.key), steps
     engine = Engine(program, None, config)
     engine.compile()
     engine.ready(600)
@@ -145,7 +152,23 @@ def epochs(side: str, given: dict[str, Any]) -> Call:
                 left -= engine.advance([0], left).rounds
         return jnp.zeros(())
 
-    return run, program.data.steps_per_epoch * given["epochs"]
+    return run, steps
+
+
+def pendulum(epochs: int) -> tuple[fused.Program, sac.Config]:
+    """SAC with the sizes of the preset `jax`."""
+    data = OffPolicy(
+        steps_per_epoch=4096,
+        epochs=epochs,
+        num_envs=64,
+        update_every=64,
+        updates_per_step=0.25,
+        batch_size=128,
+        start_steps=1024,
+        update_after=1024,
+    )
+    env = jax_adapters.make("gymnax/Pendulum-v1")
+    return fused.make_program(sac, env, data), sac.Config()
 
 
 def cartpole(env: str, given: dict[str, Any]) -> tuple[fused.Program, PPO.Config]:
