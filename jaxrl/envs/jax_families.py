@@ -75,7 +75,7 @@ def playground(name: str, env_kwargs: Mapping[str, Any]) -> JaxEnv:
     try:
         env = registry.load(name, config_overrides=overrides)
     except KeyError as error:  # which names a setting, and then shows all
-        raise TypeError(str(error.args[0]).partition("\n")[0]) from None
+        raise TypeError(str(error.args[0]).partition(". ")[0]) from None
     except subprocess.CalledProcessError as error:  # it clones a repository
         raise ValueError(f"playground/{name} needs a download: {error}") from None
     limit = int(registry.get_default_config(name).episode_length)
