@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from jaxrl.algos import ppo as PPO
 from jaxrl.algos import sac, td3
-from jaxrl.envs import jax_batch, jax_families
+from jaxrl.envs import jax_adapters, jax_batch
 from jaxrl.envs.jax import Step
 from jaxrl.parallel.devices import Devices
 from jaxrl.training import fused
@@ -51,7 +51,7 @@ def compiled(run: Callable, keys: Callable[[int], Any]) -> Callable[[int], Any]:
 
 def ppo(side: str, given: dict[str, Any]) -> Call:
     """Whole runs, of one seed or several."""
-    env = jax_families.make("gymnax/CartPole-v1")
+    env = jax_adapters.make("gymnax/CartPole-v1")
     config, data = on_policy(given)
     seeds = given["seeds"]
 
@@ -70,7 +70,7 @@ def ppo(side: str, given: dict[str, Any]) -> Call:
 
 def off_policy(side: str, given: dict[str, Any]) -> Call:
     """A whole run with one update a step."""
-    env = jax_families.make("gymnax/Pendulum-v1")
+    env = jax_adapters.make("gymnax/Pendulum-v1")
     algo: Any = {"sac": sac, "td3": td3}[given["algo"]]
     data = OffPolicy(
         steps_per_epoch=given["steps"],
@@ -109,7 +109,7 @@ class Endless(NamedTuple):
 
 def resets(side: str, given: dict[str, Any]) -> Call:
     """Random steps; with a limit of 200, 0.5 % of the episodes end in each."""
-    env = Endless(jax_families.make("brax/hopper", given))
+    env = Endless(jax_adapters.make("brax/hopper", given))
     count, steps, limit = 64, 200, 200
     step = jax_batch.step if side == "resets" else jax_batch.step_without_reset
 
@@ -167,13 +167,13 @@ def pendulum(epochs: int) -> tuple[fused.Program, sac.Config]:
         start_steps=1024,
         update_after=1024,
     )
-    env = jax_families.make("gymnax/Pendulum-v1")
+    env = jax_adapters.make("gymnax/Pendulum-v1")
     return fused.make_program(sac, env, data), sac.Config()
 
 
 def cartpole(env: str, given: dict[str, Any]) -> tuple[fused.Program, PPO.Config]:
     config, data = on_policy(given)
-    return fused.make_program(PPO, jax_families.make(env), data), config
+    return fused.make_program(PPO, jax_adapters.make(env), data), config
 
 
 def compiling(side: str, given: dict[str, Any]) -> Call:

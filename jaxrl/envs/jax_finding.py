@@ -12,8 +12,8 @@ from gymnasium.experimental.functional import FuncEnv
 
 from jaxrl import user_modules
 from jaxrl.envs.jax import JaxEnv, Step
-from jaxrl.envs.jax_adapters import Functional, OfDict, state_of
-from jaxrl.envs.jax_families import make
+from jaxrl.envs.jax_adapters import make
+from jaxrl.envs.jax_wrappers import Functional, OfDict, state_of
 from jaxrl.envs.making import is_jax
 from jaxrl.envs.naming import FROM_PYTHON, GivenEnv, factory_in, is_jax_object
 from jaxrl.spaces import Discrete

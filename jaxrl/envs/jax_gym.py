@@ -7,7 +7,7 @@ import gymnasium as gym
 import jax
 import numpy as np
 
-from jaxrl.envs import jax_families, jax_finding
+from jaxrl.envs import jax_adapters, jax_finding
 from jaxrl.envs.jax import JaxEnv
 from jaxrl.spaces import Discrete
 
@@ -63,7 +63,7 @@ def make(env_id: str, env_kwargs: Mapping[str, Any]) -> JaxGym:
     """The environment of a name such as phys2d/CartPole-v1."""
     given = dict(env_kwargs)
     mode = given.pop("render_mode", None)
-    return JaxGym(jax_families.make(env_id, given), env_id, mode)
+    return JaxGym(jax_adapters.make(env_id, given), env_id, mode)
 
 
 def from_object(env: Any) -> JaxGym:

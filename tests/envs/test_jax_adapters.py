@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from gymnasium.envs.phys2d.cartpole import CartPoleFunctional
 
-from jaxrl.envs import jax_batch, jax_families, jax_finding
+from jaxrl.envs import jax_adapters, jax_batch, jax_finding
 from jaxrl.envs.jax import Step
 from jaxrl.spaces import Box, Discrete, EnvSpec
 
@@ -60,7 +60,7 @@ def assert_same_steps(env, theirs):
 
 @pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v0"])
 def test_gymnasiums_functional_environments(name):
-    env = jax_families.make(f"phys2d/{name}")
+    env = jax_adapters.make(f"phys2d/{name}")
     inner = gymnasium.make(f"phys2d/{name}").unwrapped.func_env
     params = inner.default_params
 
@@ -80,7 +80,7 @@ def test_gymnasiums_functional_environments(name):
 @pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "Catch-bsuite"])
 def test_gymnax(name):
     gymnax = pytest.importorskip("gymnax")
-    env = jax_families.make(f"gymnax/{name}")
+    env = jax_adapters.make(f"gymnax/{name}")
     inner, params = gymnax.make(name)
 
     def step(state, action, key):
@@ -93,7 +93,7 @@ def test_gymnax(name):
 
 def test_the_time_limit_of_gymnax_truncates():
     pytest.importorskip("gymnax")
-    env = jax_families.make("gymnax/Pendulum-v1")
+    env = jax_adapters.make("gymnax/Pendulum-v1")
     envs = jax_batch.reset(env, 2, jax.random.key(0))
     step = jax.jit(
         lambda envs, key: jax_batch.step(envs, env, jnp.zeros((2, 1)), 200, key)
@@ -108,7 +108,7 @@ def test_the_time_limit_of_gymnax_truncates():
 @pytest.mark.parametrize("name", ["fast", "inverted_pendulum"])
 def test_brax(name):
     pytest.importorskip("brax")
-    env = jax_families.make(f"brax/{name}")
+    env = jax_adapters.make(f"brax/{name}")
 
     def step(state, action, key):
         after = env.env.step(state, action)
@@ -120,7 +120,7 @@ def test_brax(name):
 @pytest.mark.parametrize("name", ["CartpoleBalance", "PendulumSwingup"])
 def test_playground(name):
     registry = pytest.importorskip("mujoco_playground").registry
-    env = jax_families.make(f"playground/{name}")
+    env = jax_adapters.make(f"playground/{name}")
     inner = registry.load(name, config_overrides={"impl": "jax"})
 
     def step(state, action, key):
@@ -163,13 +163,13 @@ def test_pictures_show_the_state(module, env_id):
 
 def test_making_an_environment_of_brax_warns_of_nothing(recwarn):
     pytest.importorskip("brax")
-    jax_families.make("brax/inverted_pendulum")
+    jax_adapters.make("brax/inverted_pendulum")
     hidden = (DeprecationWarning, PendingDeprecationWarning)  # Python shows none
     assert not [x for x in recwarn if not issubclass(x.category, hidden)]
 
 
 def test_every_start_is_drawn_and_none_is_cached():
-    env = jax_families.make("phys2d/CartPole-v1")
+    env = jax_adapters.make("phys2d/CartPole-v1")
     envs = jax_batch.reset(env, 8, jax.random.key(0))
     done = jnp.arange(8) % 2 == 0
     reset = jax.jit(lambda key: jax_batch.reset_where(done, envs, env, key))
@@ -255,8 +255,8 @@ def test_a_step_that_returns_no_step_is_refused():
 
 
 def test_parameters_of_gymnasiums_environments_are_set_or_refused():
-    heavy = jax_families.make("phys2d/CartPole-v1", {"gravity": 100.0})
-    usual = jax_families.make("phys2d/CartPole-v1")
+    heavy = jax_adapters.make("phys2d/CartPole-v1", {"gravity": 100.0})
+    usual = jax_adapters.make("phys2d/CartPole-v1")
     key = jax.random.key(0)
     states = [usual.reset(key)[0]] * 2
     for _ in range(3):
@@ -266,6 +266,6 @@ def test_parameters_of_gymnasiums_environments_are_set_or_refused():
         ]
     assert not np.allclose(*states)
     with pytest.raises(ValueError, match="gravty"):
-        jax_families.make("phys2d/CartPole-v1", {"gravty": 5.0})
+        jax_adapters.make("phys2d/CartPole-v1", {"gravty": 5.0})
     with pytest.raises(ValueError, match="failed"):
         jax_finding.find("phys2d/CartPole-v1", {"gravity": "abc"})
