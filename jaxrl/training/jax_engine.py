@@ -117,9 +117,10 @@ class Engine:
         self._starts[run] = carry
 
     def _fill(self) -> None:
-        """With what `start` was given; a run without it is not trained, and has some.
+        """Stacks the carries that `start` was given, once.
 
-        Also before the first call: a signal may come while the program compiles.
+        A run without one is not trained and has a copy of another's. A signal may ask
+        for the state before the first call, while the program compiles.
         """
         if not self._starts:
             return
